@@ -1,0 +1,34 @@
+internal import Glibc
+package import Jobs
+package import System
+
+/// A pending job that waits for something, and says for what.
+extension Spool {
+  /// Writes the sidecar of pending/NAME, if it is still the judged file and nobody holds it. False
+  /// when it changed, is held, or its name is in use by another job.
+  @discardableResult
+  package func tellWaiting(_ name: Name, _ judged: Facts, sidecar make: (String) -> Sidecar)
+    throws(Errno) -> Bool
+  {
+    let file: Descriptor
+    do throws(Errno) {
+      file = try calls.open(name, in: pending.raw, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+    } catch {
+      if error == .missing || error == .symlink { return false }
+      throw error
+    }
+    guard try calls.tryLock(file.raw) else { return false }
+    let facts = try calls.facts(of: file.raw)
+    guard facts.isUnchanged(since: judged),
+      let there = try calls.factsIfThere(of: name, in: pending.raw), there.isSameFile(as: facts)
+    else { return false }
+    let id = try id(of: file.raw, facts)
+    // A job that runs under this name may have no sidecar yet; the next one is its own.
+    if try calls.factsIfThere(of: name, in: active.raw) != nil { return false }
+    if try sidecar(name)?.id != id, try hasSidecar(name) {
+      guard try makeRoom(for: name) else { return false }
+    }
+    try publish(make(id), as: name, durable: false)
+    return true
+  }
+}

@@ -1,0 +1,64 @@
+internal import CLinux
+internal import Glibc
+internal import Loop
+internal import System
+
+/// inotify(7) on a few directories: hints that something happened, never the truth.
+@OnLoop final class Watcher {
+  struct Event {
+    /// The directory's number, as given to `add`.
+    var directory: Int
+    var mask: UInt32
+    var name: Name?
+    var isOverflow: Bool { mask & UInt32(IN_Q_OVERFLOW) != 0 }
+    /// Whole at once: a rename.
+    var isMoveIn: Bool { mask & UInt32(IN_MOVED_TO) != 0 }
+  }
+
+  private let descriptor: Descriptor
+  private var directories: [Int32: Int] = [:]
+  private var buffer = [UInt8](repeating: 0, count: 64 << 10)
+
+  /// Nil where the system has no more of them.
+  init?(_ handle: @escaping @OnLoop ([Event]) -> Void) {
+    let fd = clinux_inotify()
+    if fd < 0 { return nil }
+    descriptor = Descriptor(owning: fd)
+    Loop.shared.watch(fd) { handle(self.read()) }
+  }
+
+  func close() { Loop.shared.unwatch(descriptor.raw) }
+
+  /// False when the directory can't be watched.
+  func add(_ path: String, _ mask: UInt32, as number: Int) -> Bool {
+    let wd = unsafe clinux_inotify_add(descriptor.raw, path, mask | UInt32(IN_ONLYDIR))
+    if wd < 0 { return false }
+    directories[wd] = number
+    return true
+  }
+
+  private func read() -> [Event] {
+    var events: [Event] = []
+    let fd = descriptor.raw
+    let directories = directories
+    unsafe buffer.withUnsafeMutableBytes { buffer in
+      let count = unsafe Glibc.read(fd, buffer.baseAddress, buffer.count)
+      var at = 0
+      while at + 16 <= count {
+        // inotify_event: wd 4, mask 4, cookie 4, length 4, name.
+        let wd = unsafe buffer.loadUnaligned(fromByteOffset: at, as: Int32.self)
+        let mask = unsafe buffer.loadUnaligned(fromByteOffset: at + 4, as: UInt32.self)
+        let length = unsafe Int(buffer.loadUnaligned(fromByteOffset: at + 12, as: UInt32.self))
+        let start = unsafe (buffer.baseAddress! + at + 16).assumingMemoryBound(to: CChar.self)
+        let name = unsafe length > 0 ? Name(cString: start) : nil
+        if let number = directories[wd] {
+          events.append(Event(directory: number, mask: mask, name: name))
+        } else if mask & UInt32(IN_Q_OVERFLOW) != 0 {
+          events.append(Event(directory: -1, mask: mask, name: nil))
+        }
+        at += 16 + length
+      }
+    }
+    return events
+  }
+}

@@ -1,0 +1,145 @@
+internal import Configuration
+internal import Glibc
+internal import Jobs
+internal import Loop
+internal import Scheduling
+internal import Spool
+internal import System
+
+/// What is done every second or less often.
+extension Worker {
+  /// One timer for all of it: a second while jobs run, slower when idle, so that idling costs
+  /// nothing.
+  func scheduleTick() {
+    let isBusy = !running.isEmpty || uncommitted > 0 || options.drain || options.poll != nil
+    let delay = isBusy || watcher == nil ? second : 3 * second
+    tickTimer = Loop.shared.after(Clock.monotonic() + delay) { self.tick() }
+  }
+
+  private func tick() {
+    if ended.isOver { return }
+    let now = Clock.monotonic()
+    for job in Array(running.values) { tick(job) }
+    if watcher == nil { checkHold() }
+    recoverLost()
+    if now >= nextScan {
+      checkDirectories()
+      startScan()
+      lookForOthers()
+    }
+    if queue.needsRefill && scan == nil { startScan() }
+    if now >= nextJanitor { startJanitor() }
+    if reportIsDue || now - lastReport > 10 * second { report() }
+    if !hasRoom { pumpSoon() }
+    if options.drain || isStopping { endIfIdle() }
+    scheduleTick()
+  }
+
+  /// A running job's file and sidecar.
+  private func tick(_ job: RunningJob) {
+    lookAfter(job)
+    let now = Clock.wall()
+    guard job.stop == nil, job.telling == nil, now - job.startedAt >= second else { return }
+    let durable = job.resumeChanged && spool.durability == .full
+    let word = job.currentWord(now: now)
+    job.isTold = true
+    let (spool, claim) = (spool, job.claim)
+    job.telling = Loop.shared.start {
+      // Best effort: a full disk costs an update, not the job.
+      await Blocking.run {
+        _ = try? spool.say(word, of: claim, durable: durable)
+      }
+      job.telling = nil
+    }
+  }
+
+  // MARK: Recovery
+
+  /// Jobs in active/ whose worker is gone.
+  func recoverLost() {
+    do throws(Errno) {
+      for name in try spool.jobs(in: .active) where running[name] == nil {
+        let recovery = try spool.recover(
+          name, now: Clock.wall(), boot: boot, limit: configuration.crashes
+        ) { crashes in
+          var random = SystemRandomNumberGenerator()
+          return Backoff.crash.delay(failures: crashes, random: &random)
+        }
+        let stem = JobName.stem(name)
+        switch recovery {
+        case .alive: break
+        case .finished(let place):
+          log.say("recovered", job: stem, "it had ended; moved to \(place.rawValue)/")
+        case .requeued(let crashes):
+          log.say(
+            "recovered", job: stem,
+            crashes == 0 ? "back in pending/" : "its worker died; back in pending/",
+            [("crashes", .number(Int64(crashes)))])
+          look(name)
+          pumpSoon()
+        case .gaveUp(let crashes):
+          failedCount += 1
+          log.say("failed", job: stem, "its worker died \(crashes) times while running it")
+        case .strange(let what):
+          report(name, "ignored", "\(what) in active/ is no running job; remove it")
+        }
+      }
+    } catch {
+      if error == .missing { checkDirectories() }
+      if !error.isFull && fatal == nil {
+        report(Name("active"), "warning", "active/ can't be looked through: \(error)")
+      }
+    }
+  }
+
+  /// A directory that was removed or replaced ends the worker: its descriptor shows another world.
+  func checkDirectories() {
+    let replaced = spool.replacedDirectories()
+    guard let first = replaced.first else { return }
+    fail(
+      "\(spool.path)/\(first) was removed or replaced while the worker ran; put it back and start the "
+        + "worker again")
+  }
+
+  func lookForOthers() {
+    do throws(Errno) {
+      for uuid in try spool.removeDeadWorkers() {
+        log.say("cleaned", "what the dead worker \(uuid) left behind")
+      }
+      window = try spool.otherWorkers().alive.isEmpty ? 1 : 64
+    } catch {
+      report(Name("workers"), "warning", "workers/ can't be looked through: \(error)")
+    }
+  }
+
+  // MARK: Drain
+
+  /// With --drain: whether nothing is left that could run now or at a recorded retry.
+  func checkDrained() {
+    guard firstScanIsOver, scan == nil else { return }
+    let mayRun =
+      queue.count(.unread) + queue.count(.ready) + queue.count(.out) + queue.count(.waiting)
+    guard mayRun == 0, settling.isEmpty else {
+      drainChecks = 0
+      return
+    }
+    guard (try? spool.jobs(in: .active, limit: 1).isEmpty) == true else { return }
+    // A last scan: what came meanwhile is still done.
+    if drainChecks == 0 {
+      drainChecks = 1
+      nextScan = 0
+      startScan()
+      return
+    }
+    listLeft()
+    ended.end(failedCount > 0 ? 1 : 0)
+  }
+
+  private func listLeft() {
+    let left = queue.names(.parked) + queue.names(.scheduled)
+    for name in left.sorted().prefix(20) {
+      log.say("left", job: JobName.stem(name), reported[name] ?? "it waits in pending/")
+    }
+    if left.count > 20 { log.say("left", "and \(left.count - 20) more in pending/") }
+  }
+}

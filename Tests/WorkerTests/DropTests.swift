@@ -1,0 +1,2 @@
+internal import Testing
+@Suite struct Placeholder {}
