@@ -32,13 +32,10 @@ extension Spool {
     var n = 1
     while true {
       let candidate = JobName.stepAside(name, n)
-      if facts.links > 1,
-        let there = try calls.factsIfThere(of: candidate, in: directory(place)),
-        there.isSameFile(as: facts)
-      {
-        return (candidate, true)
-      }
-      if try self.place(of: candidate) == nil {
+      // Where it goes most of the taken names are: one look each.
+      if let there = try calls.factsIfThere(of: candidate, in: directory(place)) {
+        if facts.links > 1, there.isSameFile(as: facts) { return (candidate, true) }
+      } else if try self.place(of: candidate) == nil {
         guard try hasSidecar(candidate) else { return (candidate, false) }
         if try sidecar(candidate)?.id == id { return (candidate, false) }
       }

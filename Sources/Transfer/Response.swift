@@ -19,21 +19,48 @@ package struct Response: Sendable {
 
   /// Names in lower case and values without blanks around them, in the order of arrival.
   package var headers: [(name: String, value: String)] {
-    head.split(separator: UInt8(ascii: "\n")).compactMap { line in
-      guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return nil }
-      let name = String(decoding: line[..<colon], as: UTF8.self).lowercased()
+    var all: [(name: String, value: String)] = []
+    eachLine { name, value in
+      all.append(
+        (
+          String(decoding: name, as: UTF8.self).lowercased(),
+          String(decoding: value, as: UTF8.self)
+        ))
+      return true
+    }
+    return all
+  }
+  /// The first header of that name, whatever its case.
+  package func header(_ name: String) -> String? {
+    let wanted = Array(name.utf8)
+    var found: String?
+    // Most answers are asked for headers that they don't have: no text is made of the others.
+    eachLine { name, value in
+      guard name.count == wanted.count,
+        zip(name, wanted).allSatisfy({ lowered($0) == lowered($1) })
+      else { return true }
+      found = String(decoding: value, as: UTF8.self)
+      return false
+    }
+    return found
+  }
+  /// `next` returns false to stop.
+  private func eachLine(_ next: (ArraySlice<UInt8>, ArraySlice<UInt8>) -> Bool) {
+    var rest = head[...]
+    while !rest.isEmpty {
+      let line = rest.prefix { $0 != UInt8(ascii: "\n") }
+      rest = rest.dropFirst(line.count + 1)
+      guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { continue }
       var value = line[(colon + 1)...]
       while let last = value.last, last == 0x20 || last == 0x09 || last == 0x0d {
         value.removeLast()
       }
       while let first = value.first, first == 0x20 || first == 0x09 { value.removeFirst() }
-      return (name, String(decoding: value, as: UTF8.self))
+      if !next(line[..<colon], value) { return }
     }
   }
-  /// The first header of that name, whatever its case.
-  package func header(_ name: String) -> String? {
-    let name = name.lowercased()
-    return headers.first { $0.name == name }?.value
+  private func lowered(_ byte: UInt8) -> UInt8 {
+    0x41...0x5a ~= byte ? byte | 0x20 : byte
   }
   /// 200 to 299.
   package var isSuccess: Bool { 200...299 ~= status }

@@ -71,7 +71,7 @@ extension Worker {
     guard !isStopping, !isHeld, firstScanIsOver, limits.hasRoom, waitsForQuiet == nil else {
       return false
     }
-    guard uncommitted < mostUncommitted else { return false }
+    guard uncommitted < mostUncommitted, stuck == 0 else { return false }
     if running.values.contains(where: \.isAlone) { return false }
     return checkSpace()
   }

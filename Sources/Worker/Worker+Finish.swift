@@ -171,7 +171,7 @@ extension Worker {
     release(job)
     uncommitted += 1
     let ending = Ending(job.claim, word, to: place, isFirstWord: !job.isTold)
-    commit(ending, job, then: then, complained: false)
+    commit(ending, job, then: then, isRepeat: false)
   }
 
   /// Frees the job's slot; the next one may start at once.
@@ -180,9 +180,10 @@ extension Worker {
   }
 
   private func commit(
-    _ ending: Ending, _ job: RunningJob, then: @escaping @OnLoop () -> Void, complained: Bool
+    _ ending: Ending, _ job: RunningJob, then: @escaping @OnLoop () -> Void, isRepeat: Bool
   ) {
     let finished: @OnLoop @Sendable (Ended) -> Void = { result in
+      if case .failed = result {} else if isRepeat { self.unstick() }
       switch result {
       case .committed:
         self.uncommitted -= 1
@@ -197,14 +198,10 @@ extension Worker {
         self.endIfIdle()
       case .failed(let error):
         // Its lock and its outcome are kept; it is never run again or failed for this.
-        if !complained {
-          self.log.say(
-            "waiting", job: ending.sidecar.job,
-            "its end can't be written to \(self.spool.path): \(error); tried again until it can")
-        }
+        if !isRepeat { self.stick(ending.sidecar.job, error) }
         if error == .missing || error == .readOnly { self.checkDirectories() }
         Loop.shared.after(Clock.monotonic() + second) {
-          self.commit(ending, job, then: then, complained: true)
+          self.commit(ending, job, then: then, isRepeat: true)
         }
       }
     }
@@ -213,6 +210,21 @@ extension Worker {
     } else {
       finished(spool.commit([ending], wholeFilesystem: false)[0])
     }
+  }
+
+  /// An end that can't be written stops the claiming, and is told once for all that follow.
+  private func stick(_ job: String, _ error: Errno) {
+    stuck += 1
+    guard stuck == 1 else { return }
+    log.say(
+      "waiting", job: job,
+      "the ends of jobs can't be written to \(spool.path): \(error); nothing is claimed, and they "
+        + "are tried again until it works")
+  }
+
+  private func unstick() {
+    stuck -= 1
+    if stuck == 0 { log.say("room", "the ends of all jobs are written; claiming goes on") }
   }
 
   /// A job that went back to pending/ by this worker's own hand.

@@ -13,6 +13,7 @@ extension Worker {
   func scheduleTick() {
     let isBusy = !running.isEmpty || uncommitted > 0 || options.drain || options.poll != nil
     let delay = isBusy || watcher == nil ? second : 3 * second
+    ticksSlowly = delay > second
     tickTimer = Loop.shared.after(Clock.monotonic() + delay) { self.tick() }
   }
 

@@ -12,6 +12,10 @@ extension Worker {
   func start(_ job: RunningJob) {
     running[job.name] = job
     limits.started(job.line)
+    if ticksSlowly, let tickTimer {
+      Loop.shared.cancel(tickTimer)
+      scheduleTick()
+    }
     job.task = Loop.shared.start { await self.run(job) }
   }
 

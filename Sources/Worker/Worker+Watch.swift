@@ -137,7 +137,7 @@ extension Worker {
   }
 
   /// Jobs kept in mind at most; the others are found again when these run low.
-  static let queueLimit = 100_000
+  static let queueLimit = 250_000
 
   // MARK: Hold
 

@@ -39,6 +39,8 @@ internal import Transfer
   /// Ended, but not committed yet.
   var uncommitted = 0
   let mostUncommitted: Int
+  /// Of these, those whose end couldn't be written so far.
+  var stuck = 0
   /// A job that has to run alone waits until nobody else runs.
   var waitsForQuiet: Name?
   /// Further lanes of running jobs that wait for a slot.
@@ -68,6 +70,7 @@ internal import Transfer
   /// Since when an undecodable file has been as it is (monotonic nanoseconds).
   var quiet: [Name: (size: Int64, modified: Int64, since: Int64)] = [:]
   var tickTimer: TimerID?
+  var ticksSlowly = false
   var orphans: [Name: (sidecar: Sidecar, since: Int64)] = [:]
   var janitor: JanitorState?
   var nextJanitor: Int64 = 0
@@ -135,6 +138,14 @@ internal import Transfer
     log.say("stopping", "no new jobs; \(running.count) running get \(formatSpan(options.grace))")
     Loop.shared.after(Clock.monotonic() + options.grace) {
       for job in self.running.values { job.stop(.drained) }
+    }
+    // A hung disk or a full one keeps nobody for ever: what couldn't be written lies in active/, and
+    // recovery sends it again.
+    Loop.shared.after(Clock.monotonic() + options.grace + 5 * second) {
+      if self.ended.isOver { return }
+      self.log.say(
+        "stopping", "\(self.uncommitted + self.running.count) jobs stay in active/ unfinished")
+      self.ended.end(1)
     }
     endIfIdle()
   }

@@ -24,7 +24,7 @@ internal import Testing
     return result
   }
   private func isTaken(_ name: String) throws -> Bool {
-    if case .nameTaken = try yard.spool.tryClaim(name) { true } else { false }
+    if case .nameTaken = try yard.spool.tryClaim(name, isHeld: true) { true } else { false }
   }
 
   @Test(arguments: [Place.paused, .done, .failed])
@@ -118,6 +118,21 @@ internal import Testing
     #expect(yard.whereabouts(old) == ["pending/a~1.json"])
     #expect(yard.whereabouts(new) == ["pending/a.json"])
     #expect(yard.word("a~1.json")?.id == old.id && yard.word("a.json") == nil)
+  }
+
+  @Test func `half a way back is finished by recovery, and no crash`() throws {
+    let old = try yard.put("a.json", in: .active)
+    let new = try yard.put("a.json", in: .pending)
+    try yard.tell("a~1.json", .pending, id: old.id) {
+      $0.failures = 3
+      $0.resume = [.init(file: 0, url: "https://x/", size: 9, modifiedAt: 1, offset: 3)]
+    }
+    #expect(try yard.spool.recovered("a.json") == .requeued(crashes: 0))
+    #expect(yard.whereabouts(old) == ["pending/a~1.json"])
+    #expect(yard.whereabouts(new) == ["pending/a.json"])
+    let word = try #require(yard.word("a~1.json"))
+    #expect(word.failures == 3 && word.resume.count == 1 && word.crashes == 0)
+    #expect(yard.word("a.json") == nil)
   }
 
   @Test func `a finish repeated after a failed fsync keeps the job's own sidecar`() throws {

@@ -213,14 +213,16 @@ extension Spool {
   func tryClaim(_ name: String, at time: Int64? = nil, isHeld: Bool = false) throws -> Claiming {
     try tryClaim(Name(name), at: time, isHeld: isHeld)
   }
-  /// `isHeld`: somebody holds it in earnest.
+  /// `isHeld`: somebody holds it or its namesake in earnest.
   func tryClaim(_ name: Name, at time: Int64? = nil, isHeld: Bool = false) throws -> Claiming {
     var result = Claiming.gone
     _ = try patiently {
       result = try claim(
         name, now: time ?? Clock.wall(), decide: { _, _, _ in true }, start: begin)
-      if case .locked = result { return isHeld }
-      return true
+      switch result {
+      case .locked, .nameTaken: return isHeld
+      default: return true
+      }
     }
     return result
   }
