@@ -133,6 +133,12 @@ extension Worker {
         var word =
           sidecar?.reborn(queuedAt: queuedAt, now: now)
           ?? RunningJob.firstWord(job, id: id, facts: facts, name: name, now: now)
+        if word.mayRefund,
+          self.wasAway(self.lines.number(self.resolver.key(job)), since: word.updatedAt)
+        {
+          word.failures = max(0, word.failures - 1)
+          word.mayRefund = false
+        }
         word.begin(worker: self.worker, boot: self.boot, now: now)
         return word
       }

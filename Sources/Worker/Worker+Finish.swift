@@ -73,6 +73,7 @@ extension Worker {
       Scheduling.Trouble(kind), retryAfter: trouble.retryAt, startedAt: job.startedAt, now: now,
       random: &random)
     circuits[job.line] = circuit
+    if kind == .unreachable { wentAway[job.line] = now }
     if !wasOpen && circuit.isOpen {
       log.say("destination", "\(lines.name(job.line)): \(trouble.message); its jobs wait")
     }
@@ -104,13 +105,23 @@ extension Worker {
       advice: trouble.advice, retryAt: retryAt)
   }
 
+  /// Whether a destination was found unreachable about the time of a cut or later.
+  func wasAway(_ line: Int32, since cut: Int64) -> Bool {
+    wentAway[line].map { $0 >= cut - 10 * second } ?? false
+  }
+
   // MARK: The job's own trouble
 
   private func retry(_ job: RunningJob, _ trouble: SendError, _ now: Int64) {
     var failures = job.sidecar.failures
     // Any byte of progress that can be resumed starts the count again.
     if job.sidecar.safeBytes > job.safeAtStart { failures = 0 }
-    failures += 1
+    if trouble.blame == .cut, wasAway(job.line, since: now) {
+      // It died with its destination: not this job's fault.
+      failures = max(0, failures - (job.sidecar.mayRefund ? 1 : 0))
+    } else {
+      failures += 1
+    }
     let most = job.job.attempts ?? configuration.attempts
     if failures >= most {
       let last = trouble.saying(

@@ -58,8 +58,18 @@ extension Worker {
 
   /// Jobs in active/ whose worker is gone.
   func recoverLost() {
+    let names: [Name]
     do throws(Errno) {
-      for name in try spool.jobs(in: .active) where running[name] == nil {
+      names = try spool.jobs(in: .active)
+    } catch {
+      if error == .missing { checkDirectories() }
+      if fatal == nil {
+        report(Name("active"), "warning", "active/ can't be looked through: \(error)")
+      }
+      return
+    }
+    for name in names where running[name] == nil {
+      do throws(Errno) {
         let recovery = try spool.recover(
           name, now: Clock.wall(), boot: boot, limit: configuration.crashes
         ) { crashes in
@@ -84,11 +94,12 @@ extension Worker {
         case .strange(let what):
           report(name, "ignored", "\(what) in active/ is no running job; remove it")
         }
-      }
-    } catch {
-      if error == .missing { checkDirectories() }
-      if !error.isFull && fatal == nil {
-        report(Name("active"), "warning", "active/ can't be looked through: \(error)")
+      } catch {
+        // One that can't be judged now holds up no other.
+        if error == .missing { checkDirectories() }
+        if !error.isFull && fatal == nil {
+          report(name, "warning", "it can't be recovered now: \(error); tried again")
+        }
       }
     }
   }

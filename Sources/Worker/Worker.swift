@@ -30,6 +30,8 @@ internal import Transfer
   var limits: Limits
   var circuits: [Int32: Circuit] = [:]
   var lines = Interner()
+  /// When a destination was last found unreachable (wall clock): what was cut then is given back.
+  var wentAway: [Int32: Int64] = [:]
   var random = SystemRandomNumberGenerator()
   /// 1, or 64 when other workers take from the same queue.
   var window = 1
