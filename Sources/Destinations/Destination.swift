@@ -33,12 +33,14 @@ package protocol Destination: Sendable {
 package struct Target: Sendable, Equatable {
   /// For people: without credentials and query.
   package var url: String
-  /// A digest of the whole, to tell targets apart without showing what must stay secret.
-  package var digest: String
+  /// Tells targets apart whose `url` looks the same, without showing what must stay secret; nil
+  /// where the URL says it all.
+  package var digest: String?
 
-  package init(url: String, identity: String) {
+  /// - `hidden`: what distinguishes it beyond its URL.
+  package init(url: String, hidden: String? = nil) {
     self.url = url
-    digest = Digest.of(Array(identity.utf8), .sha256).prefix(8).hex
+    digest = hidden.map { Digest.of(Array($0.utf8), .sha256).prefix(8).hex }
   }
 }
 

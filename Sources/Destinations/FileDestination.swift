@@ -37,8 +37,7 @@ package struct FileDestination: Destination {
   private static func url(_ path: String) -> String { "file://" + URL.encoded(path) }
 
   package func target(_ remoteName: String) -> Target {
-    let path = path(remoteName)
-    return Target(url: Self.url(path), identity: "file \(path)")
+    Target(url: Self.url(path(remoteName)))
   }
 
   /// Every byte but a slash may be in a file's name; the temporary's own name is short.

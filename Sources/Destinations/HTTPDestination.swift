@@ -44,14 +44,12 @@ package struct HTTPDestination: Destination {
 
   package func target(_ remoteName: String) -> Target {
     let url = url(remoteName)
-    // A form and a POST to one address are told apart by the file's name.
+    if method == "PUT" && url.query == nil { return Target(url: url.display) }
     let fields = form.map { form in
       form.field + form.fields.map { "\0\($0.name)\0\($0.value)" }.joined()
     }
     return Target(
-      url: url.display,
-      identity:
-        "\(method) \(url.origin)\(url.path)?\(url.query ?? "")\0\(remoteName)\0\(fields ?? "")")
+      url: url.display, hidden: "\(method)\0\(url.query ?? "")\0\(remoteName)\0\(fields ?? "")")
   }
 
   package func send(

@@ -9,6 +9,8 @@ internal import Transfer
   package let configuration: Configuration
   private let durable: Bool
   private var throttles: [String: Throttle] = [:]
+  /// URLs of jobs that were seen lately: many jobs go to one place.
+  private var parsed: [String: (url: URL, origin: String)] = [:]
   /// What the configured destinations are made of, parsed once.
   private var settings: [String: HTTPDestination.Settings] = [:]
 
@@ -30,9 +32,16 @@ internal import Transfer
     switch job.destination {
     case .named(let name, _): return name
     case .url(let text):
-      if text.hasPrefix("file:") { return "file://" }
-      return (try? URL(text))?.origin ?? text
+      if text.lowercased().hasPrefix("file:") { return fileKey(text) }
+      return (try? parse(text))?.origin ?? text
     }
+  }
+
+  /// Directories share nothing: each has a circuit of its own.
+  private func fileKey(_ text: String) -> String {
+    let path = text.utf8.dropFirst("file://".utf8.count)
+    let end = path.lastIndex(of: UInt8(ascii: "/")).map { path.index(after: $0) } ?? path.endIndex
+    return "file://" + String(decoding: path[..<end], as: UTF8.self)
   }
 
   /// How many files at once its operator allows; nil: as many as the worker.
@@ -50,7 +59,7 @@ internal import Transfer
   /// The destination that can remove what a job, gone by now, left half-sent; nil when the
   /// configuration doesn't have it any more.
   package func cleaner(_ key: String, for resume: Sidecar.Resume) -> (any Destination)? {
-    if key == "file://" {
+    if key.hasPrefix("file://") {
       guard let path = FileDestination.decodedPath(resume.url),
         let slash = path.lastIndex(of: "/")
       else { return nil }
@@ -68,14 +77,14 @@ internal import Transfer
   }
 
   private func plain(_ text: String, _ job: Job) throws(Failure) -> any Destination {
-    let url = try parse(text)
+    let (url, origin) = try parse(text)
     guard configuration.hosts.allows(scheme: url.scheme, host: url.host, port: url.port) else {
       throw refuse(
         "forbidden", "jobs may not send to \(url.authority)",
         "add it to \"hosts\" in the configuration if they should")
     }
     return HTTPDestination(
-      key: url.origin, base: url, takesNames: job.destination.takesNames,
+      key: origin, base: url, takesNames: job.destination.takesNames,
       method: job.method ?? .put, form: job.form, headers: job.headers,
       hasOwnCredentials: url.user != nil || carriesCredentials(job.headers),
       settings: HTTPDestination.Settings())
@@ -85,9 +94,13 @@ internal import Transfer
     headers.contains { ["authorization", "cookie"].contains($0.name.lowercased()) }
   }
 
-  private func parse(_ text: String) throws(Failure) -> URL {
+  private func parse(_ text: String) throws(Failure) -> (url: URL, origin: String) {
+    if let known = parsed[text] { return known }
     do throws(TransferError) {
-      return try URL(text)
+      let url = try URL(text)
+      if parsed.count >= 256 { parsed.removeAll() }
+      parsed[text] = (url, url.origin)
+      return (url, url.origin)
     } catch {
       throw .refused(
         SendError(
@@ -113,7 +126,7 @@ internal import Transfer
     }
     let slash = path.lastIndex(of: "/") ?? path.startIndex
     return FileDestination(
-      key: "file://", base: String(path[...slash]),
+      key: fileKey(text), base: String(path[...slash]),
       below: String(path[path.index(after: slash)...]),
       takesNames: path.hasSuffix("/"), writeRoots: configuration.effectiveWriteRoots,
       durable: durable)
@@ -136,7 +149,7 @@ internal import Transfer
         key: name, base: known.path, below: path, takesNames: job.destination.takesNames,
         writeRoots: nil, durable: durable)
     }
-    var url = try parse(known.url)
+    var url = try parse(known.url).url
     if !path.isEmpty { url = url.appendingPath(path) }
     let form = known.kind == .form ? job.form ?? known.form : job.form
     var headers = known.headers.filter { own in

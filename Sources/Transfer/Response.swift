@@ -23,8 +23,8 @@ package struct Response: Sendable {
     eachLine { name, value in
       all.append(
         (
-          String(decoding: name, as: UTF8.self).lowercased(),
-          String(decoding: value, as: UTF8.self)
+          String(decoding: head[name], as: UTF8.self).lowercased(),
+          String(decoding: head[value], as: UTF8.self)
         ))
       return true
     }
@@ -32,33 +32,41 @@ package struct Response: Sendable {
   }
   /// The first header of that name, whatever its case.
   package func header(_ name: String) -> String? {
-    let wanted = Array(name.utf8)
     var found: String?
+    var wanted = name
     // Most answers are asked for headers that they don't have: no text is made of the others.
-    eachLine { name, value in
-      guard name.count == wanted.count,
-        zip(name, wanted).allSatisfy({ lowered($0) == lowered($1) })
-      else { return true }
-      found = String(decoding: value, as: UTF8.self)
-      return false
+    wanted.withUTF8 { wanted in
+      eachLine { name, value in
+        guard name.count == wanted.count else { return true }
+        for i in 0..<name.count
+        where unsafe lowered(head[name.lowerBound + i]) != lowered(wanted[i]) {
+          return true
+        }
+        found = String(decoding: head[value], as: UTF8.self)
+        return false
+      }
     }
     return found
   }
-  /// `next` returns false to stop.
-  private func eachLine(_ next: (ArraySlice<UInt8>, ArraySlice<UInt8>) -> Bool) {
-    var rest = head[...]
-    while !rest.isEmpty {
-      let line = rest.prefix { $0 != UInt8(ascii: "\n") }
-      rest = rest.dropFirst(line.count + 1)
-      guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { continue }
-      var value = line[(colon + 1)...]
-      while let last = value.last, last == 0x20 || last == 0x09 || last == 0x0d {
-        value.removeLast()
+  /// Where each line's name and value lie; `next` returns false to stop.
+  private func eachLine(_ next: (Range<Int>, Range<Int>) -> Bool) {
+    var start = 0
+    while start < head.count {
+      var colon = -1
+      var end = start
+      while end < head.count, head[end] != UInt8(ascii: "\n") {
+        if colon < 0, head[end] == UInt8(ascii: ":") { colon = end }
+        end += 1
       }
-      while let first = value.first, first == 0x20 || first == 0x09 { value.removeFirst() }
-      if !next(line[..<colon], value) { return }
+      defer { start = end + 1 }
+      if colon < 0 { continue }
+      var (from, to) = (colon + 1, end)
+      while from < to, isBlank(head[from]) { from += 1 }
+      while from < to, isBlank(head[to - 1]) { to -= 1 }
+      if !next(start..<colon, from..<to) { return }
     }
   }
+  private func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 || byte == 0x0d }
   private func lowered(_ byte: UInt8) -> UInt8 {
     0x41...0x5a ~= byte ? byte | 0x20 : byte
   }

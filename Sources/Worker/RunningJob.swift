@@ -30,6 +30,8 @@ internal import System
   private(set) var resumeChanged = false
   /// It lets nobody run beside it, since it may be what killed its worker.
   var isAlone: Bool
+  /// Its destination took a file in this try.
+  private(set) var tookAny = false
   /// It is its circuit's probe.
   let isProbe: Bool
   /// Bytes were safe at its start.
@@ -114,7 +116,8 @@ internal import System
   /// Whether an earlier result of this file still counts: same place, size and mtime.
   func isDone(_ i: Int, _ target: Target, _ facts: Facts) -> Bool {
     let file = sidecar.files[i]
-    return file.state == .done && file.target == target.digest && file.totalBytes == facts.size
+    return file.state == .done && file.url == target.url && file.target == target.digest
+      && file.totalBytes == facts.size
       && file.modifiedAt == facts.modified
   }
 
@@ -158,6 +161,7 @@ internal import System
 
   func done(_ i: Int, _ receipt: Receipt, _ facts: Facts) {
     progress.setSent(i, facts.size)
+    tookAny = true
     sidecar.files[i].state = .done
     sidecar.files[i].bytes = facts.size
     sidecar.files[i].sha256 = receipt.sha256

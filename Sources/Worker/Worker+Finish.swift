@@ -18,17 +18,18 @@ extension Worker {
       finish(job, stopped: stop, now)
       return
     }
-    if let trouble = troubles.first(where: \.isDestinations) {
-      return bounce(job, trouble, now)
+    let destinations = troubles.first(where: \.isDestinations)
+    if let destinations, !isItsOwn(destinations, job, now) {
+      return bounce(job, destinations, now)
     }
-    if job.sidecar.files.contains(where: { $0.state == .done }) || troubles.isEmpty {
+    if job.tookAny || troubles.isEmpty {
       // The destination took at least one file; whatever else happened, it answers.
       succeeded(job, now)
     } else {
       probeIsGone(job, now)
     }
     let forGood = troubles.first { $0.blame == .jobForGood }
-    let forNow = troubles.first { $0.blame != .jobForGood }
+    let forNow = destinations ?? troubles.first { $0.blame != .jobForGood }
     if let forGood, forNow == nil || job.job.onError == .stop {
       return fail(job, forGood, count: troubles.count, now)
     }
@@ -48,6 +49,8 @@ extension Worker {
   // MARK: Circuits
 
   private func succeeded(_ job: RunningJob, _ now: Int64) {
+    lastSuccess[job.line] = now
+    bounced[job.name] = nil
     guard var circuit = circuits[job.line] else { return }
     let wasOpen = circuit.isOpen
     circuit.succeeded(startedAt: job.startedAt, now: now)
@@ -56,6 +59,26 @@ extension Worker {
       log.say("destination", "\(lines.name(job.line)) answers again; its jobs go on")
       reportSoon()
     }
+  }
+
+  /// Whether a refusal that looks like the destination's trouble is this job's own: others got
+  /// through between its tries, again and again. (One path that wants a password, or one that a
+  /// proxy has no server for, must not stop all other jobs of its origin.)
+  private func isItsOwn(_ trouble: SendError, _ job: RunningJob, _ now: Int64) -> Bool {
+    let patience: Int
+    switch trouble.blame {
+    case .destination(.signIn): patience = 2
+    case .destination(.throttled) where trouble.status != 429 && trouble.retryAt == nil:
+      patience = 3
+    default: return false
+    }
+    var record = bounced[job.name] ?? (job.claim.id, now, 0)
+    if record.id != job.claim.id { record = (job.claim.id, now, 0) }
+    if let success = lastSuccess[job.line], success > record.at { record.strikes += 1 }
+    record.at = now
+    if bounced.count > 10_000 { bounced.removeAll() }
+    bounced[job.name] = record
+    return record.strikes >= patience
   }
 
   private func probeIsGone(_ job: RunningJob, _ now: Int64) {
@@ -91,7 +114,10 @@ extension Worker {
       word.wait = .init(
         until: until, mtime: job.claim.facts.modified, reason: WaitReason.destination)
     }
-    end(job, word, to: .pending) { self.isBack(job, Clock.wall(), until: nil) }
+    // A moment behind the others: it isn't always the same one that probes.
+    end(job, word, to: .pending) {
+      self.isBack(job, Clock.wall(), until: until + 50 * millisecond)
+    }
   }
 
   private func isTooOld(_ sidecar: Sidecar, _ now: Int64) -> Bool {
@@ -199,6 +225,7 @@ extension Worker {
       case .committed:
         self.uncommitted -= 1
         then()
+        self.pruneAtOnce(job.name, ending.place)
         self.nameIsFree(job.name)
         self.pumpSoon()
         self.endIfIdle()
@@ -249,6 +276,17 @@ extension Worker {
       name,
       Traits(priority: job.job.priority, destination: job.line, expires: job.job.expires))
     if let until { queue.wait(name, until: until) }
+  }
+
+  /// A retention of "0": gone as soon as nobody holds it any more.
+  private func pruneAtOnce(_ name: Name, _ place: Place) {
+    guard
+      place == .done && configuration.retention.done == 0
+        || place == .failed && configuration.retention.failed == 0
+    else { return }
+    Loop.shared.after(Clock.monotonic() + 100 * millisecond) {
+      _ = try? self.spool.prune(name, in: place, endedBefore: .max)
+    }
   }
 
   /// Whoever waits for this name may go now.

@@ -134,7 +134,7 @@ extension Worker {
 
   // MARK: Reading ahead
 
-  /// Learns the priorities of the backlog in the background, a tenth of the time at most while jobs
+  /// Learns the priorities of the backlog in the background, a twentieth of the time at most while jobs
   /// run: the order holds among those that were read.
   func readAheadSoon() {
     guard !isReadingAhead, !isStopping, !isHeld, queue.count(.unread) > 0 else { return }
@@ -160,6 +160,6 @@ extension Worker {
       return
     }
     let took = Clock.monotonic() - start
-    Loop.shared.after(start + took * (running.isEmpty ? 2 : 10)) { self.readAhead() }
+    Loop.shared.after(start + took * (running.isEmpty ? 2 : 20)) { self.readAhead() }
   }
 }

@@ -30,6 +30,10 @@ internal import Transfer
   var limits: Limits
   var circuits: [Int32: Circuit] = [:]
   var lines = Interner()
+  /// When a destination last took a file (wall clock).
+  var lastSuccess: [Int32: Int64] = [:]
+  /// Jobs that their destination refused, when, and how often while it took others.
+  var bounced: [Name: (id: String, at: Int64, strikes: Int)] = [:]
   /// When a destination was last found unreachable (wall clock): what was cut then is given back.
   var wentAway: [Int32: Int64] = [:]
   var random = SystemRandomNumberGenerator()
