@@ -54,6 +54,7 @@ let package = Package(
     tests("SpoolTests", ["Spool", "Jobs", "System"]),
     tests("SchedulingTests", ["Scheduling", "System"]),
     tests("TransferTests", ["Transfer", "Loop", "System"]),
+    tests("EndToEndTests", ["Spool", "Jobs", "System", "upspool"]),
     tests(
       "WorkerTests", ["Worker", "Spool", "Jobs", "Configuration", "Loop", "System", "upspool"]),
     tests(

@@ -82,7 +82,7 @@ internal import CJansson
     _ error: UnsafePointer<json_error_t>, _ bytes: ArraySlice<UInt8>, quoting: Bool
   ) -> Failure {
     if bytes.allSatisfy({ [0x20, 0x09, 0x0a, 0x0d].contains($0) }) {
-      return .syntax(Malformed("", "the file is empty"))
+      return .syntax(Malformed(line: 1, column: 1, reason: "the file is empty"))
     }
     var text = unsafe String(cString: cjansson_error_text(error))
     if !quoting, let near = text.firstRange(of: " near ") {

@@ -134,6 +134,28 @@ extension Worker {
 
   // MARK: Reading ahead
 
+  /// Reads a few waiting jobs for their priorities; false when there are none to be read.
+  func learnSome() -> Bool {
+    let names = queue.readAhead(16, now: Clock.wall())
+    for name in names {
+      if let job = try? spool.peek(name) {
+        queue.learned(
+          name,
+          Traits(
+            priority: job.priority, destination: lines.number(resolver.key(job)),
+            expires: job.expires))
+      }
+    }
+    return !names.isEmpty
+  }
+
+  /// Before the first claim: so many that a small spool runs in its order from the start, and a big
+  /// one isn't kept waiting.
+  func readFirst() {
+    let deadline = Clock.monotonic() + 50 * millisecond
+    while Clock.monotonic() < deadline, learnSome() {}
+  }
+
   /// Learns the priorities of the backlog in the background, a twentieth of the time at most while jobs
   /// run: the order holds among those that were read.
   func readAheadSoon() {
@@ -144,18 +166,7 @@ extension Worker {
 
   func readAhead() {
     let start = Clock.monotonic()
-    let now = Clock.wall()
-    let names = isStopping || isHeld ? [] : queue.readAhead(16, now: now)
-    for name in names {
-      if let job = try? spool.peek(name) {
-        queue.learned(
-          name,
-          Traits(
-            priority: job.priority, destination: lines.number(resolver.key(job)),
-            expires: job.expires))
-      }
-    }
-    guard !names.isEmpty else {
+    guard !isStopping, !isHeld, learnSome() else {
       isReadingAhead = false
       return
     }

@@ -129,6 +129,7 @@ extension Worker {
     }
     let took = Clock.monotonic() - state.startedAt
     scan = nil
+    if !firstScanIsOver { readFirst() }
     firstScanIsOver = true
     let interval = options.poll ?? (watcher == nil ? second : 10 * second)
     nextScan = Clock.monotonic() + max(interval, took * (options.poll == nil ? 100 : 1))

@@ -176,7 +176,9 @@ internal import Transfer
     readLimits()
     reported.removeAll()
     let now = Clock.wall()
+    // Those that back off say so when they are read again; those that waited for it may go.
     for name in queue.names(.parked) { queue.park(name, until: now) }
+    for name in queue.names(.waiting) { queue.wait(name, until: now) }
     log.say("reload", "\(path) was read again")
     wakeLanes()
     pumpSoon()

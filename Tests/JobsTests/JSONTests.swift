@@ -31,7 +31,8 @@ internal import Testing
   }
 
   @Test(arguments: [
-    ("", "the file is empty"), (" \n\t", "the file is empty"),
+    ("", "line 1, column 1: the file is empty"),
+    (" \n\t", "line 1, column 1: the file is empty"),
     ("{\"to\": \"a", "line 1, column 9: the text ends too early"),
     ("{\n  \"a\": 1,\n}", "line 3, column 1: string or '}' expected near '}'"),
     ("{} {}", "line 1, column 4: end of file expected near '{'"),
