@@ -55,9 +55,5 @@ let package = Package(
     tests("SchedulingTests", ["Scheduling", "System"]),
     tests("TransferTests", ["Transfer", "Loop", "System"]),
     tests("EndToEndTests", ["Spool", "Jobs", "System", "upspool"]),
-    tests(
-      "WorkerTests", ["Worker", "Spool", "Jobs", "Configuration", "Loop", "System", "upspool"]),
-    tests(
-      "CommandsTests", ["Commands", "Spool", "Jobs", "Configuration", "System", "upspool"]),
   ]
 )

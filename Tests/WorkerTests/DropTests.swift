@@ -1,2 +1,0 @@
-internal import Testing
-@Suite struct Placeholder {}
