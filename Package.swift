@@ -55,5 +55,7 @@ let package = Package(
     tests("SchedulingTests", ["Scheduling", "System"]),
     tests("TransferTests", ["Transfer", "Loop", "System"]),
     tests("EndToEndTests", ["Spool", "Jobs", "System", "upspool"]),
+    tests(
+      "CommandsTests", ["Commands", "Spool", "Jobs", "Configuration", "System", "upspool"]),
   ]
 )
