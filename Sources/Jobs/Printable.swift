@@ -2,6 +2,8 @@
 extension String {
   /// Control characters become U+FFFD; after `limit` bytes it is cut, with an ellipsis.
   package func printable(limit: Int = 200) -> String {
+    // Nearly always there is nothing to do.
+    if utf8.count <= limit, utf8.allSatisfy({ 0x20..<0x7f ~= $0 }) { return self }
     var out = String.UnicodeScalarView()
     var bytes = 0
     for scalar in unicodeScalars {

@@ -11,12 +11,13 @@ package enum Trouble: String, Sendable, CaseIterable {
   /// No space left there: 507 or a quota.
   case full
 
-  /// How far apart probes are. What must come back quickly stays within 30 s, random part included.
+  /// How far apart probes are. All but a refused sign-in stay within 30 s,
+  /// random part included.
   package var backoff: Backoff {
     switch self {
     case .unreachable, .throttled: Backoff(first: 1 * second, most: 20 * second)
     case .signIn: Backoff(first: 30 * second, most: 900 * second)
-    case .full: Backoff(first: 30 * second, most: 300 * second)
+    case .full: Backoff(first: 10 * second, most: 20 * second)
     }
   }
 }

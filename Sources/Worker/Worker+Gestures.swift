@@ -39,7 +39,7 @@ extension Worker {
     case .drained:
       let word = job.word(.pending, now: now) { $0.attempt = $0.failures }
       end(job, word, to: .pending) {
-        self.log.say("returned", job: word.job, "it goes on from where it stopped")
+        self.log.say("returned", job: word.job, "back in pending/")
         if self.isHeld { self.queue.remove(job.name) }
       }
     case .moved(let place):

@@ -21,7 +21,7 @@ extension Worker {
     if ended.isOver { return }
     let now = Clock.monotonic()
     for job in Array(running.values) { tick(job) }
-    if watcher == nil { checkHold() }
+    checkHold()
     recoverLost()
     if now >= nextScan {
       checkDirectories()
@@ -30,6 +30,7 @@ extension Worker {
     }
     if queue.needsRefill && scan == nil { startScan() }
     if now >= nextJanitor { startJanitor() }
+    if !orphans.isEmpty { lookAtOrphansAgain() }
     if reportIsDue || now - lastReport > 10 * second { report() }
     if !hasRoom { pumpSoon() }
     if options.drain || isStopping { endIfIdle() }

@@ -7,11 +7,11 @@ internal import System
 
 /// Looking through what is over: old jobs are pruned, what removed jobs left half-sent is cleaned up.
 extension Worker {
-  /// Where a pass stands: the places still to be gone through.
+  /// Where a pass stands: the places still to be gone through, and the time that it has worked.
   struct JanitorState {
     var places: [Place?]
     var listing: Listing
-    var startedAt: Int64
+    var worked: Int64 = 0
   }
 
   func startJanitor() {
@@ -20,14 +20,20 @@ extension Worker {
     var places: [Place?] = [.done, .failed, nil]
     let first = places.removeFirst()
     guard let listing = try? spool.listing(of: first) else { return endJanitor(0) }
-    janitor = JanitorState(
-      places: [first] + places, listing: listing, startedAt: Clock.monotonic())
+    janitor = JanitorState(places: [first] + places, listing: listing)
     Loop.shared.after(0) { self.continueJanitor() }
   }
 
-  private func endJanitor(_ took: Int64) {
+  private func endJanitor(_ worked: Int64) {
     janitor = nil
-    nextJanitor = Clock.monotonic() + max(10 * second, 1000 * took)
+    nextJanitor = Clock.monotonic() + max(10 * second, 1000 * worked)
+  }
+
+  /// The second look at what was found without a job, which no long pause between passes puts off.
+  func lookAtOrphansAgain() {
+    if isStopping { return }
+    let now = Clock.monotonic()
+    for (name, seen) in orphans where now - seen.since >= 10 * second { tidy(name, nil) }
   }
 
   private func continueJanitor() {
@@ -37,34 +43,40 @@ extension Worker {
     do throws(Errno) {
       if let names = try state.listing.next(spool.calls) {
         for name in names where JobName.isJob(name) || state.places[0] == nil {
-          try tidy(name, state.places[0])
+          tidy(name, state.places[0])
         }
       } else {
         state.places.removeFirst()
         guard let next = state.places.first else {
-          return endJanitor(Clock.monotonic() - state.startedAt)
+          return endJanitor(state.worked + Clock.monotonic() - start)
         }
         state.listing = try spool.listing(of: next)
       }
+      state.worked += Clock.monotonic() - start
       janitor = state
     } catch {
-      return endJanitor(10 * second)
+      return endJanitor(0)
     }
     // A tenth of the time at most.
     let took = Clock.monotonic() - start
     Loop.shared.after(start + took * 10) { self.continueJanitor() }
   }
 
-  private func tidy(_ name: Name, _ place: Place?) throws(Errno) {
+  /// One that can't be judged now holds up no other.
+  private func tidy(_ name: Name, _ place: Place?) {
     let now = Clock.wall()
-    switch place {
-    case .done:
-      try prune(name, .done, configuration.retention.done, now)
-    case .failed:
-      try prune(name, .failed, configuration.retention.failed, now)
-    default:
-      if name.bytes.first == UInt8(ascii: ".") { return }
-      try tidySidecar(name, now)
+    do throws(Errno) {
+      switch place {
+      case .done:
+        try prune(name, .done, configuration.retention.done, now)
+      case .failed:
+        try prune(name, .failed, configuration.retention.failed, now)
+      default:
+        if name.bytes.first == UInt8(ascii: ".") { return }
+        try tidySidecar(name, now)
+      }
+    } catch {
+      if place == nil { orphans[name] = nil }
     }
   }
 

@@ -111,11 +111,12 @@ internal import Transfer
   package func run() async -> Int32 {
     Transfer.userAgent = "upspool/\(options.version)"
     readLimits()
-    isHeld = spool.isHeld()
     log.say(
       "start", "worker \(spool.uuid) on \(spool.path), \(configuration.concurrency) at once",
       [("worker", .text(spool.uuid)), ("spool", .text(spool.path))])
     watch()
+    // After the watch, so that no release falls in between.
+    isHeld = spool.isHeld()
     lookForOthers()
     recoverLost()
     startScan()

@@ -31,7 +31,7 @@ internal import Testing
     (Trouble.unreachable, [1, 2, 4, 8, 16, 20, 20] as [Int64]),
     (.throttled, [1, 2, 4, 8, 16, 20, 20]),
     (.signIn, [30, 60, 120, 240, 480, 900, 900]),
-    (.full, [30, 60, 120, 240, 300, 300, 300]),
+    (.full, [10, 20, 20, 20, 20, 20, 20]),
   ]) mutating func `probes go out at growing intervals`(trouble: Trouble, seconds: [Int64]) {
     var circuit = Circuit()
     var now = start

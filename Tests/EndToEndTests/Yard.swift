@@ -4,6 +4,9 @@ internal import System
 internal import TestKit
 internal import Testing
 
+/// What is measured by the clock runs one after the other.
+@Suite(.serialized) enum EndToEnd {}
+
 /// A spool in a folder of its own, with the built program to run it.
 ///
 /// | below | what |
@@ -17,7 +20,7 @@ final class Yard: Sendable {
   private let drops = Locked(0)
   private let children = Locked<[Child]>([])
 
-  fileprivate init(_ parent: String) {
+  init(_ parent: String = "/tmp") {
     folder = Folder(in: parent)
     for name in ["s", "s/pending", "s/paused", "out", "src"] { folder.makeDirectory(name) }
   }
@@ -105,8 +108,8 @@ final class Yard: Sendable {
     folder.move("s/.drop\(n)", to: "s/\(place)/\(name).json")
   }
   func drop(
-    _ name: String, to: String, _ files: [String], _ more: String = "", in place: String = "pending",
-    modified: Int64? = nil
+    _ name: String, to: String, _ files: [String], _ more: String = "",
+    in place: String = "pending", modified: Int64? = nil
   ) {
     drop(name, Yard.job(to, files, more), in: place, modified: modified)
   }
@@ -197,5 +200,17 @@ extension Child {
       return (line.split { $0 == " " || $0 == "\t" }.compactMap { Int($0) }.first ?? 0) * 1024
     }
     return 0
+  }
+}
+
+extension String {
+  /// How often a text stands in it.
+  func components(_ text: String) -> Int {
+    var (count, rest) = (0, utf8[...])
+    while !rest.isEmpty {
+      if rest.starts(with: text.utf8) { count += 1 }
+      rest = rest.dropFirst()
+    }
+    return count
   }
 }
