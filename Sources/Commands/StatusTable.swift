@@ -62,6 +62,7 @@ struct StatusTable {
       notes.append(later)
     }
     if let error = sidecar.error, report.job.place != .done { notes.append(error.message) }
+    if let first = sidecar.duplicateOf { notes.append("the same work as \(first)") }
     if notes.isEmpty, let title = sidecar.title { notes.append(title) }
     return notes
   }

@@ -58,8 +58,8 @@ extension Configuration {
   }
 
   private static let keys = [
-    "roots", "writeRoots", "hosts", "concurrency", "destinations", "retention", "giveUpAfter",
-    "crashes", "attempts",
+    "roots", "writeRoots", "hosts", "concurrency", "slots", "destinations", "retention",
+    "giveUpAfter", "crashes", "attempts",
   ]
 
   private mutating func set(
@@ -74,6 +74,7 @@ extension Configuration {
     case "writeRoots": writeRoots = try Self.directories(value)
     case "hosts": hosts = try Hosts(try Self.strings(value))
     case "concurrency": concurrency = Int(try value.asInteger(1...1024))
+    case "slots": slots = Int(try value.asInteger(1...1024))
     case "destinations": try setDestinations(value, &expander)
     case "retention": try setRetention(value)
     case "giveUpAfter":

@@ -7,6 +7,7 @@ internal import System
 ///   but none where `roots` is set).
 /// - `hosts`: servers that jobs may reach, see `Hosts` (without it, or empty: any).
 /// - `concurrency`: files sent at once, 1 to 1,024 (4).
+/// - `slots`: files sent at once over all workers of the spool, 1 to 1,024 (no limit).
 /// - `destinations`: an object of names ([A-Za-z0-9_-]{1,64}) and `Destination`s.
 /// - `retention`: `{"done": "7d", "failed": "30d"}`, how long finished jobs are kept; `"0"` deletes
 ///   at once.
@@ -27,6 +28,8 @@ package struct Configuration: Equatable, Sendable, CustomStringConvertible {
   package var hosts = Hosts()
   /// Files sent at once.
   package var concurrency = 4
+  /// Files sent at once over all workers of the spool; nil: no limit.
+  package var slots: Int?
   /// By name.
   package var destinations: [String: Destination] = [:]
   /// How long finished jobs are kept.

@@ -2,12 +2,11 @@ internal import Jobs
 internal import System
 
 extension Configuration.Destination {
-  private static let common = ["type", "concurrency", "bandwidth"]
+  private static let common = ["type", "concurrency", "slots", "bandwidth"]
   private static let network = [
     "url", "timeout", "connectTimeout", "stallTimeout", "ca", "cert", "key", "keyPassword", "proxy",
-    "headers", "token", "user", "password", "method", "form", "verify",
+    "headers", "token", "user", "password", "method", "form", "verify", "requestsPerSecond",
   ]
-  private static let laterKeys = ["slots", "requestsPerSecond"]
   private static let laterTypes = ["s3", "tus", "qiniu", "upyun", "webdav", "sftp", "ftp"]
 
   /// What is the operator's own words is never repeated in an error: any of it may be secret.
@@ -64,6 +63,12 @@ extension Configuration.Destination {
       try Self.check(url: url)
     case "path": path = try Self.absolute(value)
     case "concurrency": concurrency = Int(try value.asInteger(1...1024))
+    case "slots": slots = Int(try value.asInteger(1...1024))
+    case "requestsPerSecond":
+      guard let rate = value.number, 0.001...100_000 ~= rate else {
+        throw Malformed("", "must be a number from 0.001 to 100000; leave it out for no limit")
+      }
+      requestsPerSecond = rate
     case "bandwidth":
       bandwidth = try value.asSize()
       if bandwidth == 0 { throw Malformed("", "must be more than 0; leave it out for no limit") }
@@ -93,7 +98,7 @@ extension Configuration.Destination {
     case "verify": verify = try value.asCase()
     default:
       throw unknownKey(
-        key, known: Self.common + (kind == .file ? ["path"] : Self.network), later: Self.laterKeys)
+        key, known: Self.common + (kind == .file ? ["path"] : Self.network))
     }
   }
 

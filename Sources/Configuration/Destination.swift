@@ -8,10 +8,12 @@ extension Configuration {
   ///   (a directory of this machine).
   /// - `url`, needed for `http` and `form`: http:// or https://, with or without `/` at its end; a
   ///   job's path is appended before its query. `path`, needed for `file`: an absolute directory.
-  /// - `concurrency`: files at once, 1 to 1,024 (the worker's); `bandwidth`: bytes a second of each
-  ///   transfer, a number or as `"2M"`.
+  /// - `concurrency`: files at once, 1 to 1,024 (the worker's); `bandwidth`: bytes a second of
+  ///   all its transfers of a worker together, a number or as `"2M"`; `slots`: files at once over all
+  ///   workers of the spool, 1 to 1,024.
   ///
   /// For `http` and `form`:
+  /// - `requestsPerSecond`: of a worker, 0.001 to 100,000.
   /// - `timeout`: for the answer once the body is out ("5m"); `connectTimeout` ("30s");
   ///   `stallTimeout`: without a byte of progress while sending ("60s").
   /// - `ca`: a file of trusted certificates instead of the system's; `cert`, `key`: a client's
@@ -35,8 +37,12 @@ extension Configuration {
     package var path = ""
     /// Nil: the worker's.
     package var concurrency: Int?
+    /// At once over all workers of the spool; nil: no limit.
+    package var slots: Int?
     /// Bytes a second; nil: no limit.
     package var bandwidth: Int64?
+    /// Nil: no limit.
+    package var requestsPerSecond: Double?
     /// Nanoseconds for the answer once the body is out.
     package var timeout: Int64 = 300 * second
     /// Nanoseconds.

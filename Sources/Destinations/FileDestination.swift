@@ -2,7 +2,7 @@ internal import Glibc
 package import Jobs
 internal import Loop
 package import System
-internal import Transfer
+package import Transfer
 
 /// A directory of this machine: each file is copied to a temporary beside its place, synced and
 /// renamed into it, so that nobody ever sees half of it.
@@ -15,16 +15,18 @@ package struct FileDestination: Destination {
   private let takesNames: Bool
   /// Directories below which it must lie; nil: anywhere.
   private let writeRoots: [String]?
+  private let throttle: Throttle?
   private let durable: Bool
   private let calls: Calls
 
   package init(
     key: String, base: String, below: String, takesNames: Bool, writeRoots: [String]?,
-    durable: Bool = true, calls: Calls = .live
+    throttle: Throttle? = nil, durable: Bool = true, calls: Calls = .live
   ) {
     (self.key, self.below, self.takesNames) = (key, below, takesNames)
     self.base = base.count > 1 && base.hasSuffix("/") ? String(base.dropLast()) : base
-    (self.writeRoots, self.durable, self.calls) = (writeRoots, durable, calls)
+    (self.writeRoots, self.throttle) = (writeRoots, throttle)
+    (self.durable, self.calls) = (durable, calls)
   }
 
   /// The path below `base`.
@@ -76,6 +78,13 @@ package struct FileDestination: Destination {
     while offset < size {
       if Task.isCancelled { throw SendError(.cancelled, "cancelled", "cancelled") }
       let at = offset
+      if let start = throttle?.turn(min(Self.piece, size - at)), start > Clock.monotonic() {
+        do throws(CancellationError) {
+          try await Loop.shared.sleep(until: start)
+        } catch {
+          throw SendError(.cancelled, "cancelled", "cancelled")
+        }
+      }
       let mustSync = durable && at + Self.piece - synced >= Self.syncEvery
       let copied = try await run { () throws(SendError) in
         try self.copy(upload.source, to: place, at: at, sync: mustSync)

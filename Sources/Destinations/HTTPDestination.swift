@@ -24,6 +24,7 @@ package struct HTTPDestination: Destination {
     package var password: String?
     package var timeouts = Timeouts()
     package var throttle: Throttle?
+    package var pacer: Pacer?
     package var verifiesByHead = false
     package init() {}
   }
@@ -102,6 +103,7 @@ package struct HTTPDestination: Destination {
     request.password = settings.password
     request.timeouts = settings.timeouts
     request.throttle = settings.throttle
+    request.pacer = settings.pacer
     return request
   }
 

@@ -8,14 +8,14 @@ internal import Transfer
 @OnLoop package final class Resolver {
   package let configuration: Configuration
   private let durable: Bool
-  private var throttles: [String: Throttle] = [:]
+  private let rates: RateLimits
   /// URLs of jobs that were seen lately: many jobs go to one place.
   private var parsed: [String: (url: URL, origin: String)] = [:]
   /// What the configured destinations are made of, parsed once.
   private var settings: [String: HTTPDestination.Settings] = [:]
 
-  package init(_ configuration: Configuration, durable: Bool) {
-    (self.configuration, self.durable) = (configuration, durable)
+  package init(_ configuration: Configuration, durable: Bool, rates: RateLimits) {
+    (self.configuration, self.durable, self.rates) = (configuration, durable, rates)
   }
 
   /// Why a job has no destination.
@@ -147,7 +147,7 @@ internal import Transfer
       try noHTTP(job)
       return FileDestination(
         key: name, base: known.path, below: path, takesNames: job.destination.takesNames,
-        writeRoots: nil, durable: durable)
+        writeRoots: nil, throttle: rates.throttle(name, known.bandwidth), durable: durable)
     }
     var url = try parse(known.url).url
     if !path.isEmpty { url = url.appendingPath(path) }
@@ -181,7 +181,10 @@ internal import Transfer
     made.timeouts.progress = known.stallTimeout
     made.timeouts.answer = known.timeout
     made.verifiesByHead = known.verify == .head
-    if let bandwidth = known.bandwidth { made.throttle = Throttle(bandwidth) }
+    made.throttle = rates.throttle(name, known.bandwidth)
+    if known.requestsPerSecond != nil {
+      made.pacer = rates.pacer(name, known.requestsPerSecond)
+    }
     settings[name] = made
     return made
   }

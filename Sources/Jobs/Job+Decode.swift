@@ -35,10 +35,10 @@ extension Job {
 
   private static let keys = [
     "to", "files", "title", "priority", "notBefore", "expires", "attempts", "parallel", "onError",
-    "format", "method", "form", "headers",
+    "format", "method", "form", "headers", "dedupe",
   ]
   private static let laterKeys = [
-    "params", "notify", "from", "into", "prepare", "after", "group", "dedupe",
+    "params", "notify", "from", "into", "prepare", "after", "group",
   ]
 
   private init(_ json: JSON) throws(Malformed) {
@@ -76,6 +76,12 @@ extension Job {
     case "method": method = try value.asCase()
     case "form": form = try value.asForm()
     case "headers": headers = try value.asHeaders()
+    case "dedupe":
+      let key = try value.asString()
+      if key.isEmpty || key.utf8.count > 200 || key.hasControlCharacters {
+        throw Malformed("", "must have 1 to 200 bytes and no control characters")
+      }
+      dedupe = key
     case "format": break
     case _ where key.utf8.starts(with: "x-".utf8):
       extra.append(Extra(key: key, json: value.compact))

@@ -102,6 +102,10 @@ extension Sidecar {
   }
 
   private func encodeRecovery(to out: inout [UInt8]) {
+    if let duplicateOf {
+      out.append(raw: ",\n  \"duplicateOf\": ")
+      out.append(string: duplicateOf)
+    }
     if failures != 0 {
       out.append(raw: ",\n  \"failures\": ")
       out.append(integer: Int64(failures))

@@ -56,6 +56,8 @@ package struct Sidecar: Equatable, Sendable {
   /// The last counted failure was a cut, which is given back when it turns out that the destination
   /// went away.
   package var mayRefund = false
+  /// The job that did this one's work, since both had one `dedupe` key.
+  package var duplicateOf: String?
   /// The producer's own `x-` keys.
   package var extra: [Job.Extra] = []
 

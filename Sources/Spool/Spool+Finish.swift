@@ -142,13 +142,13 @@ extension Spool {
   }
 }
 
-/// A pending file that will never be a job.
+/// A pending job that ends without having run.
 extension Spool {
-  /// Moves pending/NAME, if it is still the judged file, to failed/ with the reason in its sidecar.
-  /// False when it changed or is held.
-  package func refuse(_ name: Name, judged: Facts, sidecar make: (String) -> Sidecar) throws(Errno)
-    -> Bool
-  {
+  /// Moves pending/NAME, if it is still the judged file, to failed/ or done/ with its last word in the
+  /// sidecar. False when it changed or is held.
+  package func conclude(
+    _ name: Name, judged: Facts, in place: Place, sidecar make: (String) -> Sidecar
+  ) throws(Errno) -> Bool {
     let file: Descriptor
     do throws(Errno) {
       file = try calls.open(name, in: pending.raw, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
@@ -165,13 +165,13 @@ extension Spool {
     guard try makeRoom(for: name) else { return false }
     try publish(make(id), as: name, durable: true)
     do throws(Errno) {
-      try calls.move(name, from: pending.raw, to: failed.raw)
+      try calls.move(name, from: pending.raw, to: directory(place))
     } catch {
       guard error == .missing else { throw error }
-      try checkDirectory(.failed)
+      try checkDirectory(place)
       return false
     }
-    try syncDirectory(failed.raw)
+    try syncDirectory(directory(place))
     return true
   }
 }

@@ -22,6 +22,8 @@ package struct Request: Sendable {
   package var timeouts = Timeouts()
   /// Shared by all transfers that share a limit of bytes per second.
   package var throttle: Throttle?
+  /// Shared by all transfers that share a limit of requests per second.
+  package var pacer: Pacer?
   /// Follows 307 and 308 to the same origin, at most 5 times, sending the body again.
   package var followSafeRedirects = true
   /// Sends `Expect: 100-continue` and waits up to a second for the server's word (RFC 9110,

@@ -29,7 +29,7 @@ internal import System
   }
   /// A small body leaves in one send, so it waits beforehand: when it may start (monotonic
   /// nanoseconds). All small ones together count as one stream.
-  func turn(_ bytes: Int64) -> Int64 {
+  package func turn(_ bytes: Int64) -> Int64 {
     let now = Clock.monotonic()
     if bytesPerSecond == 0 { return now }
     let start = max(now, paidOff)

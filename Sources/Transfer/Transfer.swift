@@ -25,6 +25,7 @@ internal import System
     var isFresh = false
     while redirects <= mostRedirects {
       if Task.isCancelled { throw .cancelled }
+      if let pacer = request.pacer { try await sleep(until: pacer.turn()) }
       let transfer = try Transfer(request, progress, isFresh: isFresh)
       let response: Response?
       do throws(TransferError) {
@@ -192,16 +193,19 @@ internal import System
     unsafe curl_easy_pause(easy, CURLPAUSE_CONT)
   }
 
+  private static func sleep(until time: Int64) async throws(TransferError) {
+    if time <= Clock.monotonic() { return }
+    do throws(CancellationError) {
+      try await Loop.shared.sleep(until: time)
+    } catch {
+      throw .cancelled
+    }
+  }
+
   private func throttle() async throws(TransferError) {
     guard let throttle = request.throttle else { return }
     if feed == nil {
-      let start = throttle.turn(announced ?? 0)
-      if start <= Clock.monotonic() { return }
-      do throws(CancellationError) {
-        try await Loop.shared.sleep(until: start)
-      } catch {
-        throw .cancelled
-      }
+      try await Self.sleep(until: throttle.turn(announced ?? 0))
     } else {
       isThrottled = true
       throttle.join(id) { rate in

@@ -18,6 +18,10 @@ extension Worker {
     case park(Int64, Sidecar.Failure?, Sidecar.Wait?)
     case fail(SendError)
     case needsQuiet
+    /// Another job does the same work.
+    case waitFor(Int64, Sidecar.Wait, isRunning: Bool)
+    /// Another job did the same work.
+    case duplicate(String)
   }
 
   func tryClaim(_ name: Name, _ now: Int64) {
@@ -101,6 +105,7 @@ extension Worker {
       circuits[line] = circuit
       isProbe = true
     }
+    rates.reserve(lines.name(line))
     let job = RunningJob(
       claim, to: destination, line: line, isAlone: (claim.sidecar?.crashes ?? 0) > 0,
       isProbe: isProbe, worker: worker, boot: boot, now: now)
@@ -167,6 +172,7 @@ extension Worker {
     if let sidecar, sidecar.crashes > 0, !sidecar.state.isFinal, !running.isEmpty {
       return .needsQuiet
     }
+    if let key = job.dedupe, let verdict = judgeKey(key, name, facts, now) { return verdict }
     return .run(destination, line)
   }
 
@@ -183,6 +189,13 @@ extension Worker {
       queue.park(name, until: until)
       guard let facts, failure != nil || wait != nil else { return }
       tellWaiting(name, job, facts, known, failure, wait, now)
+    case .waitFor(let until, let wait, let isRunning):
+      // A worker that drains stays for what is being decided now, and not for what may never be.
+      if isRunning { queue.wait(name, until: until) } else { queue.park(name, until: until) }
+      if let facts { tellWaiting(name, job, facts, known, nil, wait, now) }
+    case .duplicate(let first):
+      guard let facts else { return queue.putBack(name) }
+      moveToDone(name, facts, duplicateOf: first, job, known, now)
     case .fail(let trouble):
       guard let facts else { return queue.putBack(name) }
       moveToFailed(name, facts, failure(trouble, retryAt: nil), job, known, now)

@@ -225,6 +225,7 @@ extension Worker {
       case .committed:
         self.uncommitted -= 1
         then()
+        self.keyIsFree(job, isDone: ending.place == .done)
         self.pruneAtOnce(job.name, ending.place)
         self.nameIsFree(job.name)
         self.pumpSoon()

@@ -79,6 +79,7 @@ extension Worker {
       log.say("stopped", job: word.job, "moved to \(place.rawValue)/ by a person")
     }
     tell(job, word)
+    keyIsFree(job)
     if place == .pending { look(job.name) }
     pumpSoon()
   }
@@ -108,6 +109,7 @@ extension Worker {
     if word.state == .cancelled {
       log.say("cancelled", job: word.job, "its file was removed")
     }
+    keyIsFree(job)
     pumpSoon()
   }
 

@@ -30,6 +30,7 @@ extension Worker {
     }
     if queue.needsRefill && scan == nil { startScan() }
     if now >= nextJanitor { startJanitor() }
+    removeOldKeys()
     if !orphans.isEmpty { lookAtOrphansAgain() }
     if reportIsDue || now - lastReport > 10 * second { report() }
     if !hasRoom { pumpSoon() }

@@ -22,18 +22,10 @@ extension Worker {
     }
     do throws(Errno) {
       try spool.tellWaiting(name, facts) { id in
-        var word =
-          known?.reborn(queuedAt: facts.changed, now: now)
-          ?? Sidecar(
-            state: .pending, job: JobName.stem(name), id: id, queuedAt: min(facts.changed, now),
-            updatedAt: now)
+        var word = waitingWord(name, id, job, facts, known, now)
         word.state = .pending
-        word.phase = nil
-        word.title = job?.title ?? word.title
-        word.extra = job?.extra ?? word.extra
         word.error = failure
         word.wait = wait
-        word.updatedAt = now
         return word
       }
     } catch {
@@ -41,25 +33,33 @@ extension Worker {
     }
   }
 
+  /// What the sidecar of a job that nobody runs begins with.
+  func waitingWord(
+    _ name: Name, _ id: String, _ job: Job?, _ facts: Facts, _ known: Sidecar?, _ now: Int64
+  ) -> Sidecar {
+    var word =
+      known?.reborn(queuedAt: facts.changed, now: now)
+      ?? Sidecar(
+        state: .pending, job: JobName.stem(name), id: id, queuedAt: min(facts.changed, now),
+        updatedAt: now)
+    word.phase = nil
+    word.title = job?.title ?? word.title
+    word.extra = job?.extra ?? word.extra
+    word.updatedAt = now
+    return word
+  }
+
   func moveToFailed(
     _ name: Name, _ facts: Facts, _ failure: Sidecar.Failure, _ job: Job?, _ known: Sidecar?,
     _ now: Int64
   ) {
     do throws(Errno) {
-      let isMoved = try spool.refuse(name, judged: facts) { id in
-        var word =
-          known?.reborn(queuedAt: facts.changed, now: now)
-          ?? Sidecar(
-            state: .failed, job: JobName.stem(name), id: id, queuedAt: min(facts.changed, now),
-            updatedAt: now)
+      let isMoved = try spool.conclude(name, judged: facts, in: .failed) { id in
+        var word = waitingWord(name, id, job, facts, known, now)
         word.state = .failed
-        word.phase = nil
-        word.title = job?.title ?? word.title
-        word.extra = job?.extra ?? word.extra
         word.error = failure
         word.wait = nil
         word.finishedAt = now
-        word.updatedAt = now
         return word
       }
       if isMoved {

@@ -30,6 +30,7 @@ extension Worker {
         break
       }
     }
+    giveUnused()
     schedulePump(now)
     if options.drain { endIfIdle() }
     readAheadSoon()
@@ -97,12 +98,12 @@ extension Worker {
   }
 
   func isOpen(_ line: Int32, _ now: Int64) -> Bool {
-    guard limits.mayStart(line) else { return false }
-    guard let circuit = circuits[line] else { return true }
-    switch circuit.admits(now) {
-    case .free, .probe: return true
-    case .closedUntil: return false
+    if let circuit = circuits[line], case .closedUntil = circuit.admits(now) { return false }
+    if let turn = rates.nextTurn(lines.name(line)) {
+      pump(at: now + max(0, turn - Clock.monotonic()))
+      return false
     }
+    return mayStart(line)
   }
 
   // MARK: Running alone

@@ -43,7 +43,7 @@ extension Worker {
   /// slot of its own for as long as it sends.
   private func lane(_ lane: Int, _ job: RunningJob, _ lanes: Lanes) async {
     if lane > 0 {
-      guard lanes.hasMore, await takeSlot(job.line) else { return }
+      guard await takeSlot(job.line, lanes) else { return }
     }
     while job.stop == nil, let i = lanes.next() {
       do throws(SendError) {
@@ -55,6 +55,8 @@ extension Worker {
       }
     }
     if lane > 0 { giveSlot(job.line) }
+    // The others would wait for this one's slot, which the job keeps until they are over.
+    if !lanes.hasMore { wakeLanes() }
   }
 
   private func stopsOthers(_ trouble: SendError, _ job: RunningJob) -> Bool {
@@ -104,10 +106,10 @@ extension Worker {
 
   // MARK: Slots of further lanes
 
-  /// Waits for a slot; false when the task was cancelled.
-  private func takeSlot(_ line: Int32) async -> Bool {
-    while !Task.isCancelled {
-      if limits.mayStart(line) {
+  /// Waits for a slot; false when there is nothing left to do with it.
+  private func takeSlot(_ line: Int32, _ lanes: Lanes) async -> Bool {
+    while !Task.isCancelled, lanes.hasMore {
+      if mayStart(line) {
         limits.started(line)
         return true
       }
@@ -125,6 +127,7 @@ extension Worker {
 
   func giveSlot(_ line: Int32) {
     limits.ended(line)
+    if !slots.isEmpty { giveUnused() }
     wakeLanes()
     pumpSoon()
   }

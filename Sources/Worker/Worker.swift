@@ -20,6 +20,7 @@ internal import Transfer
   var log: Log
   var configuration: Configuration
   var resolver: Resolver
+  let rates = RateLimits()
   var sources: SourceOpener
   let committer: Committer?
   let host: String
@@ -28,6 +29,9 @@ internal import Transfer
   // Scheduling.
   var queue = Queue()
   var limits: Limits
+  /// Slots over all workers, by destination; -1: of everything.
+  var slots: [Int32: Slots] = [:]
+  var slotTimer: TimerID?
   var circuits: [Int32: Circuit] = [:]
   var lines = Interner()
   /// When a destination last took a file (wall clock).
@@ -49,6 +53,9 @@ internal import Transfer
   var stuck = 0
   /// A job that has to run alone waits until nobody else runs.
   var waitsForQuiet: Name?
+  /// Jobs that wait for the first one of their `dedupe` key, by that.
+  var keyWaiters: [String: Set<Name>] = [:]
+  var lastKeySweep = Clock.monotonic()
   /// Further lanes of running jobs that wait for a slot.
   var laneWaiters: [(line: Int32, resume: Once<Bool>)] = []
 
@@ -98,7 +105,7 @@ internal import Transfer
     let configuration = options.effective(options.configuration)
     self.configuration = configuration
     self.log = log.with(configuration.redactor)
-    resolver = Resolver(configuration, durable: spool.durability == .full)
+    resolver = Resolver(configuration, durable: spool.durability == .full, rates: rates)
     sources = SourceOpener(roots: configuration.roots, calls: spool.calls)
     committer = spool.durability == .full ? Committer(spool) : nil
     limits = Limits(.init(total: configuration.concurrency))
@@ -170,7 +177,8 @@ internal import Transfer
       return
     }
     log = log.with(configuration.redactor)
-    resolver = Resolver(configuration, durable: spool.durability == .full)
+    rates.apply(configuration)
+    resolver = Resolver(configuration, durable: spool.durability == .full, rates: rates)
     sources = SourceOpener(roots: configuration.roots, calls: spool.calls)
     // A corrected password or address deserves a try at once.
     circuits.removeAll()
@@ -192,6 +200,7 @@ internal import Transfer
       if let own = destination.concurrency { values.destinations[lines.number(name)] = own }
     }
     limits.change(values)
+    readSlots()
   }
 
   /// This worker's name for people: host and UUID.

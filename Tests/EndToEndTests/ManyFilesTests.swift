@@ -6,7 +6,7 @@ internal import Testing
 
 /// Jobs of several files, and names that are used again.
 @Suite(.serialized, .timeLimit(.minutes(4))) struct ManyFilesTests {
-  @Test(arguments: [(parallel: 3, concurrency: 8, most: 3), (4, 2, 2), (1, 8, 1)])
+  @Test(arguments: [(parallel: 3, concurrency: 8, most: 3), (4, 2, 2), (4, 1, 1), (1, 8, 1)])
   func filesOfAJobRunSideBySideWithinTheSlots(
     _ it: (parallel: Int, concurrency: Int, most: Int)
   ) async {

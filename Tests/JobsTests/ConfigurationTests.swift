@@ -112,10 +112,10 @@ private let wrong = #"""
     destinations.d.form.feild: unknown key; the nearest known one is "field"
   + "form": {}
     destinations.d.form: needs "type": "form"
-  + "slots": 4
-    destinations.d.slots: this version doesn't know this key yet
-  + "requestsPerSecond": 4
-    destinations.d.requestsPerSecond: this version doesn't know this key yet
+  + "slots": 0
+    destinations.d.slots: must be a whole number from 1 to 1024
+  + "requestsPerSecond": 0
+    destinations.d.requestsPerSecond: must be a number from 0.001 to 100000; leave it out for no limit
   + "tokken": "x"
     destinations.d.tokken: unknown key; the nearest known one is "token"
   + "concurrency": 1025
@@ -197,13 +197,13 @@ private let wrong = #"""
     let it = try decode(
       """
       {"roots": ["/data", "/srv/"], "writeRoots": ["/out"], "hosts": ["h", "[::1]:8080"],
-       "concurrency": 16, "retention": {"done": "0", "failed": 3600}, "giveUpAfter": "1.5h",
+       "concurrency": 16, "slots": 3, "retention": {"done": "0", "failed": 3600}, "giveUpAfter": "1.5h",
        "crashes": 2, "attempts": 3, "destinations": {"d": {"type": "file", "path": "/out"}}}
       """)
     #expect(it.roots == ["/data", "/srv/"] && it.writeRoots == ["/out"])
     #expect(it.hosts.allows(scheme: "http", host: "h", port: 80))
     #expect(!it.hosts.allows(scheme: "http", host: "g", port: 80))
-    #expect(it.concurrency == 16 && it.crashes == 2 && it.attempts == 3)
+    #expect(it.concurrency == 16 && it.slots == 3 && it.crashes == 2 && it.attempts == 3)
     #expect(it.retention.done == 0 && it.retention.failed == 3600 * second)
     #expect(it.giveUpAfter == 5400 * second)
     #expect(it.destinations["d"]?.path == "/out" && it.destinations["d"]?.kind == .file)

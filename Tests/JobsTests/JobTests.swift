@@ -44,6 +44,8 @@ private let wrongJobs = #"""
     notify: this version doesn't know this key yet
   + "after": []
     after: this version doesn't know this key yet
+  + "dedupe": ""
+    dedupe: must have 1 to 200 bytes and no control characters
   + "priority": 10
     priority: must be a whole number from 0 to 9
   + "priority": -1
@@ -252,7 +254,7 @@ private let wrongJobs = #"""
   }
 
   @Test(arguments: [
-    "params", "notify", "from", "into", "prepare", "after", "group", "dedupe",
+    "params", "notify", "from", "into", "prepare", "after", "group",
   ])
   func aKeyOfALaterVersionIsNotATypo(key: String) {
     #expect(

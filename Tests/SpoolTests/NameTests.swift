@@ -59,7 +59,7 @@ internal import Testing
       }
       #expect(!isTold && yard.word("a.json") == before, "the sidecar is the running job's")
       #expect(
-        try !yard.spool.refuse(Name("a.json"), judged: facts) { id in
+        try !yard.spool.conclude(Name("a.json"), judged: facts, in: .failed) { id in
           Sidecar(state: .failed, job: "a", id: id, queuedAt: now, updatedAt: now)
         })
       #expect(end(claim, .done, to: .done) == .committed)
@@ -278,7 +278,7 @@ internal import Testing
     let facts = try #require(yard.folder.facts("spool/pending/b.json"))
     #expect(unsafe rmdir(yard.path + "/failed") == 0)
     #expect(throws: Errno.missing) {
-      try yard.spool.refuse(Name("b.json"), judged: facts) { id in
+      try yard.spool.conclude(Name("b.json"), judged: facts, in: .failed) { id in
         Sidecar(state: .failed, job: "b", id: id, queuedAt: now, updatedAt: now)
       }
     }

@@ -168,7 +168,7 @@ internal import Testing
     let word = { (id: String) in
       Sidecar(state: .failed, job: "a", id: id, queuedAt: now, updatedAt: now)
     }
-    #expect(try !yard.spool.refuse(Name("a.json"), judged: facts, sidecar: word))
+    #expect(try !yard.spool.conclude(Name("a.json"), judged: facts, in: .failed, sidecar: word))
     #expect(try !yard.spool.tellWaiting(Name("a.json"), facts, sidecar: word))
     #expect(yard.folder.move("spool/pending/a.json", to: "spool/active/a.json"))
     #expect(try yard.spool.recovered("a.json", isHeld: true) == .alive)

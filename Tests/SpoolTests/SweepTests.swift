@@ -214,7 +214,7 @@ let scenarios: [Scenario] = [
     run: { spool, yard, _ in
       guard let facts = yard.folder.facts("spool/pending/a.json") else { return }
       let isMoved = try patiently {
-        try spool.refuse(Name("a.json"), judged: facts) { id in
+        try spool.conclude(Name("a.json"), judged: facts, in: .failed) { id in
           Sidecar(state: .failed, job: "a", id: id, queuedAt: now, updatedAt: now)
         }
       }

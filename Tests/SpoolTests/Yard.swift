@@ -139,7 +139,7 @@ final class Yard {
           _ = spool.commit([claim.ending(.done, to: .done)], wholeFilesystem: false)
         case .incomplete(_, _, let facts):
           _ = try patiently {
-            try spool.refuse(Name(name), judged: facts) { id in
+            try spool.conclude(Name(name), judged: facts, in: .failed) { id in
               Sidecar(state: .failed, job: "a", id: id, queuedAt: now, updatedAt: now)
             }
           }
