@@ -2,6 +2,7 @@ internal import Configuration
 internal import Glibc
 internal import Jobs
 internal import System
+internal import TestKit
 internal import Testing
 
 private let day: Int64 = 86400 * second

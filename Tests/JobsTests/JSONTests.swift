@@ -1,4 +1,5 @@
 internal import Jobs
+internal import TestKit
 internal import Testing
 
 @Suite struct JSONTests {

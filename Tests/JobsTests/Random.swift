@@ -1,26 +1,8 @@
 internal import Jobs
+internal import TestKit
 
-/// A generator that gives the same row for the same seed (SplitMix64), so that a failure can be
-/// played again.
-struct Seeded: RandomNumberGenerator {
-  let seed: UInt64
-  private var state: UInt64
-
-  /// A new seed, printed under the test's name.
-  init(for test: String) {
-    self.init(seed: .random(in: 1...UInt64.max))
-    print("\(test): seed \(seed)")
-  }
-  init(seed: UInt64) { (self.seed, state) = (seed, seed) }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-    return z ^ (z >> 31)
-  }
-
+/// What property tests of texts are made of.
+extension Seeded {
   mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &self) < percent }
   mutating func maybe<T>(_ make: (inout Seeded) -> T) -> T? { chance(50) ? make(&self) : nil }
 

@@ -1,5 +1,6 @@
 internal import Glibc
 internal import Jobs
+internal import TestKit
 internal import Testing
 
 @Suite struct TimesTests {

@@ -1,5 +1,6 @@
 internal import Scheduling
 internal import System
+internal import TestKit
 internal import Testing
 
 /// What the queue should do, said in the plainest way: every question looks at every entry.

@@ -1,5 +1,6 @@
 internal import Scheduling
 internal import System
+internal import TestKit
 internal import Testing
 
 @Suite struct QueueTests {

@@ -149,20 +149,6 @@ package func noise(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
   return bytes
 }
 
-/// A generator that repeats itself for the same seed (SplitMix64); print the seed.
-package struct Seeded: RandomNumberGenerator {
-  private var state: UInt64
-  /// Begins a sequence.
-  package init(_ seed: UInt64) { state = seed }
-  package mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-    return z ^ (z >> 31)
-  }
-}
-
 /// Looks every few milliseconds until `condition` holds; false when `seconds` are over first.
 package func eventually(_ seconds: Double = 10, _ condition: () -> Bool) async -> Bool {
   let end = Clock.monotonic() + Int64(seconds * 1e9)
