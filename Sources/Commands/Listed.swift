@@ -44,6 +44,23 @@ struct Selection {
 
   var isEverything: Bool { wanted.isEmpty }
 
+  /// What is meant by one operand.
+  struct Match {
+    var shown: String
+    var isPattern: Bool
+    var jobs: [Listed]
+  }
+
+  /// The jobs of each operand in turn, in whatever state.
+  func matches(_ spool: Spool, _ body: (Match) throws -> Void) throws {
+    for one in wanted {
+      var jobs = try literal(one.literals, spool)
+      let isPattern = jobs.isEmpty && !one.patterns.isEmpty
+      if isPattern { jobs = try matching(one.patterns, spool) }
+      try body(Match(shown: one.shown, isPattern: isPattern, jobs: jobs))
+    }
+  }
+
   /// The jobs that are wanted, by state; `missing` is called with each name that nothing bears.
   func jobs(_ spool: Spool, missing: (String) -> Void) throws(Errno) -> [Listed] {
     var all: [Listed] = []

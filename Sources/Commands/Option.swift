@@ -11,7 +11,7 @@ enum OptionName: String, CaseIterable, Sendable {
   case json, repair, done, failed
   case dryRun = "dry-run"
   case maxAge = "max-age"
-  case all
+  case all, quiet, group, destination, dedupe, interval, follow
 }
 
 /// What a command takes: its long name, perhaps a letter, perhaps an argument, one line of help.

@@ -73,6 +73,8 @@ private func jobText(_ invocation: Invocation, now: Int64) throws -> [UInt8] {
   text.add("parallel", try invocation.integer(.parallel, 1...64))
   let onError: Job.OnError? = try invocation.word(.onError)
   text.add("onError", onError?.rawValue)
+  text.add("group", try invocation.text(.group))
+  text.add("dedupe", try invocation.text(.dedupe))
   let method: Job.Method? = try invocation.word(.method)
   text.add("method", method?.rawValue)
   text.add("headers", pairs: try pairs(invocation.texts(.header), of: .header, mark: ":"))

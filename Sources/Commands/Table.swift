@@ -59,6 +59,8 @@ let commands: [Command] =
         Option(
           .field, nil, "K=V", repeats: true, "a further field of the form; may be repeated"),
         Option(.as, nil, "NAME", "what the file is called over there; for one FILE"),
+        Option(.group, "g", "GROUP", "a word for jobs that are handled together"),
+        Option(.dedupe, nil, "KEY", "wait for the waiting or running job with this key"),
         Option(.hold, nil, nil, "put it into paused/: stored, not started"),
         Option(
           .x, nil, "K=V", repeats: true, "a key of your own, x-K, for status; may be repeated"),
@@ -75,6 +77,38 @@ let commands: [Command] =
       ],
       options: [spoolOption, Option(.json, "j", nil, "one JSON object a line, for programs")],
       run: status),
+    Command(
+      name: "watch", operands: "[JOB…]", summary: "Follow jobs until they have ended.",
+      notes: [
+        "JOB as for `status`. Without any: all that runs and waits; what is scheduled for later doesn't "
+          + "hold it up. The exit code is 1 when one of them failed. On a terminal it draws bars, else "
+          + "it prints lines."
+      ],
+      options: [
+        spoolOption,
+        Option(.json, "j", nil, "each change as one JSON object a line, for programs"),
+        Option(.interval, nil, "S", "seconds between two lines about a running job (10)"),
+        Option(.follow, "f", nil, "never end by itself"),
+      ], run: watch),
+    Command(
+      name: "pause", operands: "JOB…", summary: "Hold jobs, also while they run.",
+      notes: ["The same as: mv -n spool/active/JOB.json spool/paused/", selectionNote],
+      options: selectionOptions, run: pause),
+    Command(
+      name: "resume", operands: "JOB…", summary: "Let paused jobs go on where they stopped.",
+      notes: ["The same as: mv -n spool/paused/JOB.json spool/pending/", selectionNote],
+      options: selectionOptions, run: resume),
+    Command(
+      name: "cancel", operands: "JOB…", summary: "Stop jobs, and remove what lies half-sent.",
+      notes: ["The same as: rm spool/active/JOB.json (or pending, paused)", selectionNote],
+      options: selectionOptions, run: cancel),
+    Command(
+      name: "retry", operands: "JOB…",
+      summary: "Try failed jobs again; files that are there aren't sent again.",
+      notes: ["The same as: mv -n spool/failed/JOB.json spool/pending/", selectionNote],
+      options: selectionOptions + [
+        Option(.done, nil, nil, "done jobs instead: all of their files are sent again")
+      ], run: retry),
     Command(
       name: "hold", summary: "Stop everything; what runs goes back to pending/.",
       notes: ["The same as: touch spool/hold"], options: [spoolOption], run: hold),
@@ -114,11 +148,37 @@ let commands: [Command] =
         spoolOption,
         Option(.maxAge, nil, "S", "seconds that its last heartbeat may be old (30)"),
       ], run: health),
+    Command(
+      name: "completion", operands: "bash|zsh|fish", least: 1,
+      summary: "Print a shell's completion script.",
+      notes: [
+        "bash: upspool completion bash > /etc/bash_completion.d/upspool. zsh: to a file _upspool in "
+          + "$fpath. fish: to ~/.config/fish/completions/upspool.fish."
+      ], options: [], run: completion),
+    Command(
+      name: "manual", summary: "Print the manual page upspool(1).",
+      notes: ["upspool manual | man -l -"], options: [], run: manual),
   ] + laterCommands
 
 let spoolOption = Option(.spool, "s", "DIR", "the spool ($UPSPOOL, or ./spool)")
 let configOption = Option(
   .config, nil, "FILE", "the configuration ($UPSPOOL_CONFIG, or /etc/upspool.json if it is there)")
+
+/// What says which jobs a command is about.
+let selectionOptions = [
+  spoolOption,
+  Option(.all, "a", nil, "all of them"),
+  Option(.group, "g", "GROUP", "those of this group"),
+  Option(
+    .destination, "D", "DEST",
+    "those to this destination of the configuration, or to URLs that begin so"),
+  Option(.quiet, "q", nil, "print only what went wrong"),
+]
+let selectionNote =
+  "JOB is a name with or without .json, or a pattern in quotes, as 'nightly-*'; \"-\": names from "
+  + "standard input, one a line, or with NUL behind each. Several of --group, --destination and "
+  + "names together mean those that all of them mean. Nothing but files is moved: it works beside "
+  + "running workers and without any."
 
 /// What every command and the program itself knows.
 let helpOption = Option(.help, "h", nil, "show this help")
@@ -126,21 +186,7 @@ let versionOption = Option(.version, "V", nil, "show the version")
 
 /// Commands that are done by hand in this version.
 private let laterCommands: [Command] = [
-  later("pause", "Hold jobs, also while they run.", byHandPause),
-  later("resume", "Let paused jobs go on.") { _, _ in ("mv -n", "paused", "pending/") },
-  later("cancel", "Stop jobs, and remove what lies half-sent.", byHandCancel),
-  later("retry", "Try failed jobs again.") { _, _ in ("mv -n", "failed", "pending/") },
-  Command(
-    name: "watch", operands: "[JOB…]", summary: "Follow jobs.", isLater: true,
-    options: [spoolOption], run: watchByHand),
   Command(
     name: "import", operands: "FILE…", summary: "Take over job files.", isLater: true,
-    options: [spoolOption], run: importByHand),
+    options: [spoolOption], run: importByHand)
 ]
-
-private func later(_ name: String, _ summary: String, _ byHand: @escaping ByHand) -> Command {
-  Command(
-    name: name, operands: "JOB…", summary: summary, isLater: true,
-    options: [spoolOption, Option(.all, nil, nil, "all of them")]
-  ) { invocation, console in throw gestureByHand(invocation, console, byHand) }
-}

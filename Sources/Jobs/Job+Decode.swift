@@ -35,10 +35,10 @@ extension Job {
 
   private static let keys = [
     "to", "files", "title", "priority", "notBefore", "expires", "attempts", "parallel", "onError",
-    "format", "method", "form", "headers", "dedupe",
+    "format", "method", "form", "headers", "group", "dedupe",
   ]
   private static let laterKeys = [
-    "params", "notify", "from", "into", "prepare", "after", "group",
+    "params", "notify", "from", "into", "prepare", "after",
   ]
 
   private init(_ json: JSON) throws(Malformed) {
@@ -76,12 +76,8 @@ extension Job {
     case "method": method = try value.asCase()
     case "form": form = try value.asForm()
     case "headers": headers = try value.asHeaders()
-    case "dedupe":
-      let key = try value.asString()
-      if key.isEmpty || key.utf8.count > 200 || key.hasControlCharacters {
-        throw Malformed("", "must have 1 to 200 bytes and no control characters")
-      }
-      dedupe = key
+    case "group": group = try Self.label(value)
+    case "dedupe": dedupe = try Self.label(value)
     case "format": break
     case _ where key.utf8.starts(with: "x-".utf8):
       extra.append(Extra(key: key, json: value.compact))
@@ -90,6 +86,14 @@ extension Job {
       }
     default: throw unknownKey(key, known: Self.keys, later: Self.laterKeys)
     }
+  }
+
+  private static func label(_ json: JSON) throws(Malformed) -> String {
+    let text = try json.asString()
+    if text.isEmpty || text.utf8.count > 200 || text.hasControlCharacters {
+      throw Malformed("", "must have 1 to 200 bytes and no control characters")
+    }
+    return text
   }
 
   private static func files(_ json: JSON) throws(Malformed) -> [File] {

@@ -9,7 +9,8 @@
 /// And if wanted:
 /// - `title` (1,000 bytes), `priority` (0 first, 9 last, 5), `notBefore` and `expires` (RFC 3339),
 ///   `attempts` (1 to 1,000), `parallel` (1 to 64 of its files at once), `onError` (`stop` or
-///   `continue`), `dedupe` (up to 200 bytes: the same work only once), `format` (1), and any `x-…` (the producer's own, 64 KiB in all);
+///   `continue`), `group` (up to 200
+///   bytes: jobs that are handled together), `dedupe` (the same: the same work only once), `format` (1), and any `x-…` (the producer's own, 64 KiB in all);
 /// - `method` (`PUT`, `POST`), `form` (`{"field": "file", "fields": {…}}`), `headers`.
 ///
 /// Any other key is an error, so that a typo can't drop a `notBefore` silently.
@@ -47,6 +48,8 @@ package struct Job: Equatable, Sendable {
   package var form: Form?
   /// Set by the producer; none that the transfer itself depends on.
   package var headers: [Header] = []
+  /// What people call it and others together by, to pause, resume, cancel or retry them.
+  package var group: String?
   /// Names its work: of waiting and running jobs with one key only the first is run.
   package var dedupe: String?
   /// The producer's own `x-` keys in their order.

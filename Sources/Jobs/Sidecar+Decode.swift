@@ -39,6 +39,7 @@ extension Sidecar {
     it.failures = json.count("failures") ?? 0
     it.crashProgress = json.size("crashProgress")
     it.boot = json.member("boot")?.string
+    it.group = json.member("group")?.string
     it.duplicateOf = json.member("duplicateOf")?.string
     it.mayRefund = json.member("mayRefund")?.boolean ?? false
     for (key, value) in json.members where key.utf8.starts(with: "x-".utf8) {

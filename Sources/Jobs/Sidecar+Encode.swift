@@ -102,6 +102,10 @@ extension Sidecar {
   }
 
   private func encodeRecovery(to out: inout [UInt8]) {
+    if let group {
+      out.append(raw: ",\n  \"group\": ")
+      out.append(string: group)
+    }
     if let duplicateOf {
       out.append(raw: ",\n  \"duplicateOf\": ")
       out.append(string: duplicateOf)

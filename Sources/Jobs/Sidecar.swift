@@ -19,6 +19,8 @@ package struct Sidecar: Equatable, Sendable {
   package var run = 1
   /// The job's.
   package var title: String?
+  /// The job's.
+  package var group: String?
   /// Bytes sent of all files; never less than before within a run.
   package var bytes: Int64 = 0
   /// Bytes of all files; nil until all were looked at.

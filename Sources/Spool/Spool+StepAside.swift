@@ -162,8 +162,9 @@ extension Sidecar {
   /// Something of it may lie half-sent at a server, and nobody removed it yet.
   package var owesCleanUp: Bool {
     switch state {
-    case .done, .cancelled: false
-    case .failed: !resume.isEmpty
+    case .done: false
+    // Stopped by a move out of active/, it may still go on.
+    case .failed, .cancelled: !resume.isEmpty
     case .pending, .active, .paused: true
     }
   }

@@ -85,6 +85,7 @@ internal import System
       state: .active, job: JobName.stem(name), id: id, queuedAt: min(facts.changed, now),
       updatedAt: now)
     sidecar.title = job.title
+    sidecar.group = job.group
     sidecar.extra = job.extra
     return sidecar
   }
@@ -252,6 +253,7 @@ extension Sidecar {
       new = Sidecar(state: .active, job: job, id: id, queuedAt: queuedAt, updatedAt: now)
       new.run = run + 1
       new.title = title
+      new.group = group
       new.extra = extra
     case .failed:
       new.failures = 0

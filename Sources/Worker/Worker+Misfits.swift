@@ -44,6 +44,7 @@ extension Worker {
         updatedAt: now)
     word.phase = nil
     word.title = job?.title ?? word.title
+    word.group = job?.group ?? word.group
     word.extra = job?.extra ?? word.extra
     word.updatedAt = now
     return word

@@ -62,30 +62,10 @@ internal import Testing
 
   @Test func commandsOfLaterVersionsSayHowItIsDoneByHand() throws {
     let test = try TestSpool()
-    test.job("p", in: .pending)
-    test.job("it's", in: .failed)
-    func line(_ words: [String]) -> String {
-      let result = test.run(words)
-      #expect(result.code == 2 && result.out.isEmpty)
-      #expect(result.err.contains("this version doesn't know it yet; do it by hand:"))
-      return String(result.err.split(separator: "\n").last ?? "").trimmingPrefix(while: {
-        $0 == " "
-      })
-      .description
-    }
-    #expect(line(["pause", "x"]) == "mv -n \(test.path)/active/x.json \(test.path)/paused/")
-    #expect(line(["watch"]).hasPrefix("watch upspool status"))
-    #expect(line(["import", "a b.json"]) == "cp -n 'a b.json' \(test.path)/pending/")
-    // They work as they are printed.
-    #expect(shell(line(["pause", "p"])).code == 0)
-    #expect(test.names(.paused) == ["p.json"])
-    #expect(shell(line(["resume", "p.json"])).code == 0)
-    #expect(test.names(.pending) == ["p.json"])
-    #expect(shell(line(["retry", "it's"])).code == 0)
-    #expect(test.names(.pending) == ["it's.json", "p.json"])
-    #expect(shell(line(["pause", "--all"])).code != 0)
-    #expect(shell(line(["cancel", "p"])).code == 0)
-    #expect(test.names(.pending) == ["it's.json"])
+    let result = test.run(["import", "a b.json"])
+    #expect(result.code == 2 && result.out.isEmpty)
+    #expect(result.err.contains("this version doesn't know it yet; do it by hand:"))
+    #expect(result.err.contains("cp -n 'a b.json' \(test.path)/pending/"))
   }
 
   @Test func holdAndReleaseTouchOneFile() throws {

@@ -44,6 +44,8 @@ private let wrongJobs = #"""
     notify: this version doesn't know this key yet
   + "after": []
     after: this version doesn't know this key yet
+  + "group": "a\nb"
+    group: must have 1 to 200 bytes and no control characters
   + "dedupe": ""
     dedupe: must have 1 to 200 bytes and no control characters
   + "priority": 10
@@ -254,7 +256,7 @@ private let wrongJobs = #"""
   }
 
   @Test(arguments: [
-    "params", "notify", "from", "into", "prepare", "after", "group",
+    "params", "notify", "from", "into", "prepare", "after",
   ])
   func aKeyOfALaterVersionIsNotATypo(key: String) {
     #expect(
