@@ -269,14 +269,15 @@ extension Worker {
   /// A job that went back to pending/ by this worker's own hand.
   private func isBack(_ job: RunningJob, _ now: Int64, until: Int64?) {
     let (name, facts) = (job.name, job.claim.facts)
-    guard !isStopping, (try? spool.found(name))??.facts.isSameFile(as: facts) == true else {
-      return
-    }
-    queue.found(name, mtime: facts.modified, due: 0, now: now)
+    guard !isStopping, let found = (try? spool.found(name)) ?? nil,
+      found.facts.isSameFile(as: facts)
+    else { return }
+    queue.found(name, mtime: found.facts.modified, due: found.due, now: now)
     queue.learned(
       name,
       Traits(priority: job.job.priority, destination: job.line, expires: job.job.expires))
-    if let until { queue.wait(name, until: until) }
+    // Touched in the moment since the rename: nothing is waited for.
+    if let until, found.facts.modified == facts.modified { queue.wait(name, until: until) }
   }
 
   /// A retention of "0": gone as soon as nobody holds it any more.
