@@ -21,6 +21,10 @@ extension Queue {
       isTurn = true
     } else {
       chosen = choose(best, ByMtime.self, isOpen, window, &random)
+      if isServedEnough(chosen) {
+        let others = others(best, isOpen)
+        if !others.isEmpty { chosen = choose(best, ByMtime.self, others, window, &random) }
+      }
     }
     let isRead = entries[Int(chosen)].isRead
     leave(chosen)
@@ -28,6 +32,31 @@ extension Queue {
     entries[Int(chosen)].hasTurn = isTurn
     let name = entries[Int(chosen)].name
     return isRead ? .ready(name) : .unread(name)
+  }
+
+  /// So many in a row may go to one destination while another waits.
+  static let mostInARow = 3
+
+  /// A job to this destination was started.
+  package mutating func serve(_ destination: Int32) {
+    let isSame = served?.destination == destination
+    served = (destination, isSame ? min(served!.times, 1000) + 1 : 1)
+  }
+
+  private func isServedEnough(_ i: Int32) -> Bool {
+    entries[Int(i)].isRead && isServed(entries[Int(i)].destination)
+  }
+
+  private func isServed(_ destination: Int32) -> Bool {
+    served?.destination == destination && served!.times >= Self.mostInARow
+  }
+
+  /// The lines of these whose destination wasn't served last and that have somebody of a priority.
+  private func others(_ priority: Int, _ isOpen: [Int]) -> [Int] {
+    isOpen.filter { l in
+      guard let destination = lines[l].destination else { return false }
+      return destination != served?.destination && lines[l].occupied & (1 << priority) != 0
+    }
   }
 
   /// Whether an entry that was just read should be put back, since a better one that has been read
@@ -43,11 +72,16 @@ extension Queue {
     let level =
       entry.hasTurn
       ? Aging.level(priority: Int(entry.priority), since: entry.since, now: now) : entry.level
+    if !entry.hasTurn, isServedEnough(i) {
+      let isWaiting = others(level, Array(lines.indices)).contains { open(lines[$0].destination!) }
+      if isWaiting { return true }
+    }
     for line in lines.dropFirst() where line.occupied != 0 {
       guard let destination = line.destination else { continue }
       let best = line.occupied.trailingZeroBitCount
       guard best <= level, open(destination) else { continue }
       if best < level { return true }
+      if isServed(destination) { continue }
       if window <= 1, let head = line.order[best].first, ByMtime.precedes(head, i, entries) {
         return true
       }

@@ -4,8 +4,9 @@ package import System
 ///
 /// Entries are keyed by name. Among those that are due, priority 0 goes first (`Aging` says how
 /// waiting makes up for a low one), then the older mtime, then the name's bytes. An unread entry
-/// counts as priority 5, so it is read when its turn may have come. Jobs whose destination isn't
-/// open hold nobody up: each destination has lines of its own, and a pick costs O(destinations +
+/// counts as priority 5, so it is read when its turn may have come. No more than three in a row go to
+/// one destination while another has somebody of the same priority in line. Jobs whose destination
+/// isn't open hold nobody up: each destination has lines of its own, and a pick costs O(destinations +
 /// log entries). Times are nanoseconds of the wall clock.
 ///
 /// What `next`, or `expired`, hands out is in the caller's hands (`Standing.out`) and isn't handed
@@ -24,6 +25,8 @@ package struct Queue: Sendable {
   var tally = [Int](repeating: 0, count: 7)
   /// Picks in a row that passed over a risen entry.
   var passedOver = 0
+  /// The destination that was served last, and how often in a row.
+  var served: (destination: Int32, times: Int)?
   /// What `trim` left out since the last rescan began, and its limit.
   var dropped = 0
   var limit = Int.max

@@ -105,6 +105,7 @@ extension Worker {
       circuits[line] = circuit
       isProbe = true
     }
+    queue.serve(line)
     rates.reserve(lines.name(line))
     let job = RunningJob(
       claim, to: destination, line: line, isAlone: (claim.sidecar?.crashes ?? 0) > 0,

@@ -226,3 +226,22 @@ internal import Testing
     }
   }
 }
+
+/// One destination's backlog beside another's job.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct FairnessTests {
+  @Test func aBacklogToOneDestinationDoesNotHoldUpTheOneToAnother() async {
+    let slow = Receiver(keeping: false) { _ in .late(0.05, "201 Created") }
+    let other = Receiver(keeping: false) { _ in .status("201 Created") }
+    await inYard { yard in
+      let path = yard.source("a", [1])
+      for i in 0..<300 { yard.drop("j\(i)", to: "\(slow.url)/\(i)", [path]) }
+      let worker = yard.start("--concurrency", "1")
+      #expect(await eventually { slow.seen.count >= 5 })
+      let before = slow.seen.count
+      yard.drop("one", to: other.url + "/one", [path])
+      #expect(await yard.wait("one", in: "done", seconds: 5))
+      #expect(slow.seen.count - before <= 6)
+      #expect(await yard.stop(worker) == 0)
+    }
+  }
+}

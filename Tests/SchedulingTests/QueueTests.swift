@@ -211,6 +211,38 @@ internal import Testing
     #expect(next(now) == "urgent3")
   }
 
+  @Test mutating func `a thousand jobs to one destination don't hold up the one to another`() {
+    for i in 100..<1_100 {
+      add("a\(i)", mtime: start - 10_000 + Int64(i), Traits(destination: 1))
+    }
+    add("b1", Traits(destination: 2))
+    add("b2", Traits(destination: 2))
+    add("low", mtime: 0, Traits(priority: 6, destination: 3))
+    var order: [String] = []
+    for _ in 0..<10 {
+      guard let name = next() else { break }
+      // As a worker does: read, judged, started.
+      #expect(!queue.yields(Name(name), now: start, open: { _ in true }), "\(name)")
+      queue.serve(name.hasPrefix("a") ? 1 : 2)
+      queue.remove(Name(name))
+      order.append(name)
+    }
+    #expect(
+      order == ["a100", "a101", "a102", "b1", "a103", "a104", "a105", "b2", "a106", "a107"])
+    // One that wasn't read when it was picked yields, too.
+    add("unread", mtime: 0)
+    add("b3", Traits(destination: 2))
+    queue.serve(1)
+    #expect(next() == "unread")
+    queue.learned(Name("unread"), Traits(destination: 1))
+    #expect(queue.yields(Name("unread"), now: start, open: { _ in true }))
+    #expect(!queue.yields(Name("unread"), now: start, open: { $0 != 2 }))
+    queue.putBack(Name("unread"))
+    #expect(next() == "b3")
+    queue.serve(2)
+    #expect(next() == "unread")
+  }
+
   @Test mutating func `several workers get different ones of the first sixty-four`() {
     for i in 100..<400 {
       add("job\(i)", mtime: start + Int64(i) - 1_000, Traits(destination: Int32(i % 3)))
