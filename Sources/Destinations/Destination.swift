@@ -17,6 +17,11 @@ package protocol Destination: Sendable {
   /// for the other.
   func target(_ remoteName: String) -> Target
 
+  /// What a file that was begun may leave there from the first byte on, where that can be told
+  /// beforehand: it is written down before, or after the worker's death, so that nothing is left that
+  /// nobody knows of. It is for `remove`, not to go on from.
+  func leftover(_ remoteName: String, ticket: String, index: Int) -> Sidecar.Resume?
+
   /// Sends one file, from where `upload.resume` says if it still can.
   ///
   /// `report` gets the bytes that are over there by now, and what is needed to go on or to clean
@@ -27,6 +32,12 @@ package protocol Destination: Sendable {
 
   /// Removes what lies half-sent; nothing there is success.
   @OnLoop func remove(_ resume: Sidecar.Resume) async throws(SendError)
+}
+
+extension Destination {
+  package func leftover(_ remoteName: String, ticket: String, index: Int) -> Sidecar.Resume? {
+    nil
+  }
 }
 
 /// Where one file goes.

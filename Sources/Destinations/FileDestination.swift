@@ -45,6 +45,19 @@ package struct FileDestination: Destination {
   /// Every byte but a slash may be in a file's name; the temporary's own name is short.
   private func temporaryName(_ ticket: String) -> Name { Name(".upspool-\(ticket).part") }
 
+  package func leftover(_ remoteName: String, ticket: String, index: Int) -> Sidecar.Resume? {
+    Sidecar.Resume(
+      file: index, url: target(remoteName).url, size: 0, modifiedAt: 0, offset: 0,
+      data: [.init(name: "part", value: temporaryName(ticket).description)])
+  }
+
+  private func resume(_ upload: Upload, _ offset: Int64) -> Sidecar.Resume {
+    Sidecar.Resume(
+      file: upload.index, url: target(upload.remoteName).url, size: upload.source.facts.size,
+      modifiedAt: upload.source.facts.modified, offset: offset,
+      data: [.init(name: "part", value: temporaryName(upload.ticket).description)])
+  }
+
   package func send(
     _ upload: Upload, report: @escaping @OnLoop (Int64, Sidecar.Resume?) -> Void
   ) async throws(SendError) -> Receipt {
@@ -64,16 +77,24 @@ package struct FileDestination: Destination {
       offset = resume.offset
     }
     let start = offset
-    let place: OpenPlace = try await run { () throws(SendError) in
-      try self.open(Array(parts.dropLast()), part, keeping: start, of: size)
+    if upload.resume == nil { report(0, resume(upload, 0)) }
+    // A thread that is still in it when this gives up makes nothing that nobody would clean up.
+    let isAbandoned = Locked(false)
+    let place: OpenPlace
+    do throws(SendError) {
+      place = try await run { () throws(SendError) in
+        let place = try self.open(Array(parts.dropLast()), part, keeping: start, of: size)
+        if isAbandoned.with({ $0 }) {
+          try? self.calls.unlink(part, in: place.directory.descriptor.raw)
+        }
+        return place
+      }
+    } catch {
+      if upload.resume == nil { isAbandoned.with { $0 = true } }
+      throw error
     }
     offset = place.offset
-    func resume(_ offset: Int64) -> Sidecar.Resume {
-      Sidecar.Resume(
-        file: upload.index, url: url, size: size, modifiedAt: upload.source.facts.modified,
-        offset: offset, data: [.init(name: "part", value: part.description)])
-    }
-    report(offset, resume(offset))
+    report(offset, resume(upload, offset))
     var synced = offset
     while offset < size {
       if Task.isCancelled { throw SendError(.cancelled, "cancelled", "cancelled") }
@@ -93,7 +114,7 @@ package struct FileDestination: Destination {
       offset += copied
       if mustSync { synced = offset }
       // Only what is on the disk counts for going on; without a promise against power cuts, all.
-      report(offset, resume(durable ? synced : offset))
+      report(offset, resume(upload, durable ? synced : offset))
     }
     do throws(TransferError) {
       if let change = try await upload.source.change(limit: 300 * second) { throw change }

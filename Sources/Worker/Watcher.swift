@@ -13,6 +13,7 @@ internal import System
     var isOverflow: Bool { mask & UInt32(IN_Q_OVERFLOW) != 0 }
     /// Whole at once: a rename.
     var isMoveIn: Bool { mask & UInt32(IN_MOVED_TO) != 0 }
+    var isRemoval: Bool { mask & UInt32(IN_DELETE) != 0 }
   }
 
   private let descriptor: Descriptor

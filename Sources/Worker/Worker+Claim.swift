@@ -47,6 +47,8 @@ extension Worker {
           word.failures = max(0, word.failures - 1)
           word.mayRefund = false
         }
+        // The sidecar that a recovery wrote doesn't know them.
+        (word.title, word.group, word.extra) = (job.title, job.group, job.extra)
         word.begin(worker: self.worker, boot: self.boot, now: now)
         return word
       }

@@ -82,6 +82,27 @@ extension Worker {
     keyIsFree(job)
     if place == .pending { look(job.name) }
     pumpSoon()
+    // From done/ there is no way to go on, only one to begin anew.
+    if place == .done, !word.resume.isEmpty {
+      uncommitted += 1
+      Loop.shared.start {
+        await self.removeHalfSent(job)
+        self.uncommitted -= 1
+        self.endIfIdle()
+      }
+    }
+  }
+
+  private func removeHalfSent(_ job: RunningJob) async {
+    do throws(SendError) {
+      for resume in job.sidecar.resume { try await job.destination.remove(resume) }
+      tell(job, job.word(job.sidecar.state, now: Clock.wall()) { $0.resume = [] })
+    } catch {
+      // Owed, until its record goes.
+      log.say(
+        "owed", job: job.sidecar.job,
+        "what is half-sent can't be removed now: \(error.message)")
+    }
   }
 
   private func tell(_ job: RunningJob, _ word: Sidecar) {

@@ -1,4 +1,5 @@
 internal import Configuration
+internal import Destinations
 internal import Glibc
 internal import Jobs
 internal import Loop
@@ -43,8 +44,12 @@ extension Worker {
     lookAfter(job)
     let now = Clock.wall()
     guard job.stop == nil, job.telling == nil, now - job.startedAt >= second else { return }
-    let durable = job.resumeChanged && spool.durability == .full
-    let word = job.currentWord(now: now)
+    beginTelling(job, durable: job.resumeChanged && spool.durability == .full)
+  }
+
+  /// Writes what the sidecar of a running job says now.
+  private func beginTelling(_ job: RunningJob, durable: Bool) {
+    let word = job.currentWord(now: Clock.wall())
     job.isTold = true
     let (spool, claim) = (spool, job.claim)
     job.telling = Loop.shared.start {
@@ -54,6 +59,13 @@ extension Worker {
       }
       job.telling = nil
     }
+  }
+
+  /// The same, and waits until it is there: for what must be known before it happens.
+  func tell(_ job: RunningJob) async {
+    while let telling = job.telling { await telling.value }
+    beginTelling(job, durable: false)
+    await job.telling?.value
   }
 
   // MARK: Recovery
@@ -88,6 +100,7 @@ extension Worker {
             "recovered", job: stem,
             crashes == 0 ? "back in pending/" : "its worker died; back in pending/",
             [("crashes", .number(Int64(crashes)))])
+          if crashes > 0 { noteLeftovers(name) }
           look(name)
           pumpSoon()
         case .gaveUp(let crashes):
@@ -103,6 +116,33 @@ extension Worker {
           report(name, "warning", "it can't be recovered now: \(error); tried again")
         }
       }
+    }
+  }
+
+  /// What the dead worker may have left at the destination goes into the sidecar, for the case that the
+  /// job is removed before it runs again. A job of many files has told of those that take long.
+  private func noteLeftovers(_ name: Name) {
+    guard let job = (try? spool.peek(name)) ?? nil, job.files.count <= 100,
+      let found = (try? spool.found(name)) ?? nil,
+      let known = (try? spool.sidecar(name)) ?? nil, known.state == .pending,
+      let destination = try? resolver.resolve(job)
+    else { return }
+    _ = try? spool.tellWaiting(name, found.facts) { id in
+      var word = known
+      guard known.id == id else { return word }
+      for (i, file) in job.files.enumerated() {
+        let isKnown =
+          word.resume.contains { $0.file == i }
+          || (i < word.files.count && word.files[i].state == .done)
+        guard !isKnown,
+          var resume = destination.leftover(
+            file.remoteName, ticket: "\(id).\(known.run).\(i)", index: i)
+        else { continue }
+        resume.data.append(.init(name: RunningJob.destinationKey, value: destination.key))
+        word.resume.append(resume)
+      }
+      word.resume.sort { $0.file < $1.file }
+      return word
     }
   }
 

@@ -29,6 +29,11 @@ extension Worker {
     nextJanitor = Clock.monotonic() + max(10 * second, 1000 * worked)
   }
 
+  /// The first look at a name that was just removed from a directory.
+  func tidySoon(_ name: Name) {
+    if orphans.count < 10_000 { tidy(name, nil) }
+  }
+
   /// The second look at what was found without a job, which no long pause between passes puts off.
   func lookAtOrphansAgain() {
     if isStopping { return }

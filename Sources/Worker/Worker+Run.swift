@@ -88,6 +88,13 @@ extension Worker {
       let digest = Digest.of(claim.bytes, .sha256).prefix(8).hex
       return "\(claim.id).\(run).\(digest).\(i)"
     }
+    // What is small is there a moment later; after a crash in it recovery finds out.
+    if upload.resume == nil, source.facts.size > 1 << 20,
+      let leftover = job.destination.leftover(file.remoteName, ticket: upload.ticket, index: i)
+    {
+      job.sent(i, 0, leftover)
+      await tell(job)
+    }
     let receipt = try await job.destination.send(upload) { bytes, resume in
       job.sent(i, bytes, resume)
       if bytes > 0 { self.sawProgress(job) }

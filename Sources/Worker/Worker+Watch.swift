@@ -7,7 +7,7 @@ internal import System
 
 /// Noticing what happens in the spool: events at once, a scan now and then for what they miss.
 extension Worker {
-  private enum Watched: Int { case pending, active, root }
+  private enum Watched: Int { case pending, active, paused, failed, root }
 
   /// Adds the watches; the first scan comes after them, so that nothing falls in between.
   func watch() {
@@ -15,8 +15,11 @@ extension Worker {
     let arrivals = UInt32(IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_ATTRIB)
     let departures = UInt32(IN_MOVED_FROM | IN_DELETE)
     guard let watcher = Watcher({ [weak self] in self?.handle($0) }),
-      watcher.add(spool.path + "/pending", arrivals, as: Watched.pending.rawValue),
+      watcher.add(
+        spool.path + "/pending", arrivals | UInt32(IN_DELETE), as: Watched.pending.rawValue),
       watcher.add(spool.path + "/active", departures, as: Watched.active.rawValue),
+      watcher.add(spool.path + "/paused", UInt32(IN_DELETE), as: Watched.paused.rawValue),
+      watcher.add(spool.path + "/failed", UInt32(IN_DELETE), as: Watched.failed.rawValue),
       watcher.add(
         spool.path, UInt32(IN_CREATE | IN_MOVED_TO) | departures, as: Watched.root.rawValue)
     else {
@@ -35,12 +38,15 @@ extension Worker {
         continue
       }
       guard let name = event.name else { continue }
+      // What it left half-sent is cleaned up soon, not when the next pass comes by.
+      if event.isRemoval, running[name] == nil, JobName.isJob(name) { tidySoon(name) }
       switch Watched(rawValue: event.directory) {
       case .pending:
         // What was renamed here is whole; what is being written here rests for a moment.
         if event.isMoveIn { look(name) } else { settle(name) }
       case .active:
         if let job = running[name] { lookAfter(job) }
+      case .paused, .failed: break
       case .root:
         if name == Name("hold") { checkHold() }
       case nil: break

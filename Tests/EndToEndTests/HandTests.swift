@@ -105,7 +105,7 @@ internal import Testing
       let path = yard.sparse("big", Int(size))
       let worker = yard.start("--durability", "process")
       yard.drop("j", to: "d:", [path])
-      #expect(await eventually { yard.sidecar("j")?.resume.isEmpty == false })
+      #expect(await eventually { (yard.sidecar("j")?.resume.first?.offset ?? 0) > 0 })
       #expect(yard.move("j", "active", "paused"))
       #expect(await yard.wait("j", .paused))
       let offset = yard.sidecar("j")?.resume.first?.offset ?? 0

@@ -46,7 +46,13 @@ final class Receiver: Sendable {
           $0.now += 1
           $0.most = max($0.most, $0.now)
         }
-        defer { busy.with { $0.now -= 1 } }
+        // Over before the answer goes out: the next one may begin before this thread goes on.
+        var isOver = false
+        func rest() {
+          if !isOver { busy.with { $0.now -= 1 } }
+          isOver = true
+        }
+        defer { rest() }
         var seen = Seen()
         seen.began = Clock.monotonic()
         (seen.method, seen.target, seen.length) = (head.method, head.target, head.length)
@@ -67,9 +73,11 @@ final class Receiver: Sendable {
         switch rule(final) {
         case .cut: return connection.reset()
         case .status(let status, let headers):
+          rest()
           connection.send("HTTP/1.1 \(status)\r\n\(headers)Content-Length: 0\r\n\r\n")
         case .late(let seconds, let status):
           usleep(UInt32(seconds * 1e6))
+          rest()
           connection.send("HTTP/1.1 \(status)\r\nContent-Length: 0\r\n\r\n")
         }
       }
