@@ -190,6 +190,11 @@ int clinux_terminal_width(int fd) {
   return ioctl(fd, TIOCGWINSZ, &size) < 0 ? -errno : size.ws_col;
 }
 
+int clinux_terminal_height(int fd) {
+  struct winsize size;
+  return ioctl(fd, TIOCGWINSZ, &size) < 0 ? -errno : size.ws_row;
+}
+
 int clinux_character_width(uint32_t scalar) {
   static locale_t utf8;
   if (!utf8) utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", 0);

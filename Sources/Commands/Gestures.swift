@@ -74,17 +74,6 @@ private func notYet(_ invocation: Invocation) -> String {
   "upspool \(invocation.command): this version doesn't know it yet; do it by hand:"
 }
 
-/// `upspool watch`, by hand.
-@Sendable func watchByHand(_ invocation: Invocation, _ console: Console) throws -> ExitCode {
-  let path = try invocation.spoolPath(console)
-  let job = invocation.operands.first.map { shellQuoted(fileName(of: $0).description) } ?? ""
-  let what =
-    job.isEmpty
-    ? "watch upspool status --spool \(shellQuoted(path))"
-    : "watch cat \(shellQuoted(path + "/progress/"))\(job)"
-  throw Failure("\(notYet(invocation))\n  \(what)", .wrongCall)
-}
-
 /// `upspool import`, by hand.
 @Sendable func importByHand(_ invocation: Invocation, _ console: Console) throws -> ExitCode {
   let path = try invocation.spoolPath(console)

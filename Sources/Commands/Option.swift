@@ -12,6 +12,7 @@ enum OptionName: String, CaseIterable, Sendable {
   case dryRun = "dry-run"
   case maxAge = "max-age"
   case all
+  case follow, interval
 }
 
 /// What a command takes: its long name, perhaps a letter, perhaps an argument, one line of help.

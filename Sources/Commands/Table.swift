@@ -76,6 +76,22 @@ let commands: [Command] =
       options: [spoolOption, Option(.json, "j", nil, "one JSON object a line, for programs")],
       run: status),
     Command(
+      name: "watch", operands: "[JOB…]", summary: "Follow jobs until they end.",
+      notes: [
+        "JOB is as for `status`. Without any: all there are, until nothing is left in active/ or "
+          + "due in pending/. On a terminal bars are drawn in place; else each start, change of state "
+          + "and end is a line.",
+        "The exit code is 1 when one of the jobs failed or isn't there. A paused job that is named is "
+          + "waited for; a cancelled one has ended. Nothing is written to the spool.",
+      ],
+      options: [
+        spoolOption,
+        Option(.follow, "f", nil, "never end; jobs that come later are followed, too"),
+        Option(
+          .interval, "i", "S", "seconds between lines of progress, where no bars are drawn (10)"),
+        Option(.json, "j", nil, "a job's line as from `status --json`, at each change"),
+      ], run: watch),
+    Command(
       name: "hold", summary: "Stop everything; what runs goes back to pending/.",
       notes: ["The same as: touch spool/hold"], options: [spoolOption], run: hold),
     Command(
@@ -130,9 +146,6 @@ private let laterCommands: [Command] = [
   later("resume", "Let paused jobs go on.") { _, _ in ("mv -n", "paused", "pending/") },
   later("cancel", "Stop jobs, and remove what lies half-sent.", byHandCancel),
   later("retry", "Try failed jobs again.") { _, _ in ("mv -n", "failed", "pending/") },
-  Command(
-    name: "watch", operands: "[JOB…]", summary: "Follow jobs.", isLater: true,
-    options: [spoolOption], run: watchByHand),
   Command(
     name: "import", operands: "FILE…", summary: "Take over job files.", isLater: true,
     options: [spoolOption], run: importByHand),

@@ -74,7 +74,6 @@ internal import Testing
       .description
     }
     #expect(line(["pause", "x"]) == "mv -n \(test.path)/active/x.json \(test.path)/paused/")
-    #expect(line(["watch"]).hasPrefix("watch upspool status"))
     #expect(line(["import", "a b.json"]) == "cp -n 'a b.json' \(test.path)/pending/")
     // They work as they are printed.
     #expect(shell(line(["pause", "p"])).code == 0)

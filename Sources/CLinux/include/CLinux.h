@@ -57,7 +57,8 @@ struct clinux_option {
 void clinux_getopt(int argc, char **argv, const char *letters, const char *options, int first,
                    struct clinux_option *out);
 
-int clinux_terminal_width(int fd);  // columns (tty_ioctl(4), TIOCGWINSZ)
+int clinux_terminal_width(int fd);   // columns (tty_ioctl(4), TIOCGWINSZ)
+int clinux_terminal_height(int fd);  // lines
 // Columns that a character takes on a terminal (wcwidth(3)), whatever the locale; -1: a control.
 int clinux_character_width(uint32_t scalar);
 
