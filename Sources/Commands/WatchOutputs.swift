@@ -168,8 +168,7 @@ extension WatchView {
       watcher.counts[state].flatMap { $0 > 0 ? (state, $0) : nil }
     }
     let running = jobs.filter { $0.state == .active }.sorted {
-      ($0.said?.sidecar.startedAt ?? .max, $0.listed.name)
-        < ($1.said?.sidecar.startedAt ?? .max, $1.listed.name)
+      ($0.turn, $0.listed.name) < ($1.turn, $1.listed.name)
     }
     rows = running.map(Row.init)
     let waiting = jobs.filter { $0.state == .pending }.sorted { $0.listed.name < $1.listed.name }

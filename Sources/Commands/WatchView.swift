@@ -31,15 +31,18 @@ struct WatchView {
     /// There are jobs that wait whose size isn't known: it takes longer than the numbers say.
     var isLeast = false
 
+    var isMoving: Bool { counts.contains { $0.state == .active } }
+
     /// Seconds to the end of what is known.
     var left: Int64? {
       guard let total, let rate, rate > 0, total > bytes else { return nil }
       return (total - bytes - 1) / rate + 1
     }
+    /// 100 only when nothing runs any more.
     var percent: Int? {
       guard let total, total > 0 else { return nil }
       let all = Int(Double(min(bytes, total)) * 100 / Double(total))
-      return bytes < total ? min(all, 99) : all
+      return bytes < total || isMoving ? min(all, 99) : all
     }
   }
 
@@ -91,22 +94,26 @@ struct WatchView {
       size: gap + size.padded(to: 14, right: true), rate: gap + rate.padded(to: 10, right: true),
       left: gap + (left ?? "").padded(to: 12, right: true)
     )
-    let isMoving = whole.counts.contains { $0.state == .active }
-    let choices =
-      !isMoving
-      ? [percent + gap + size, percent, ""]
-      : [
-        percent + cells.size + cells.rate + cells.left, percent + cells.rate + cells.left,
-        percent + cells.left, percent, "",
-      ]
-    for tail in choices {
-      let free = width - counts.displayWidth - tail.displayWidth
-      if free < 0 { continue }
+    // The best first.
+    let choices: [(hasBar: Bool, tail: String)] =
+      if whole.isMoving {
+        [
+          (true, percent + cells.size + cells.rate + cells.left),
+          (true, percent + cells.rate + cells.left), (true, percent + cells.left),
+          (false, percent + cells.rate + cells.left), (false, percent + cells.left),
+          (true, percent), (false, percent),
+        ]
+      } else {
+        whole.percent == nil ? [] : [(false, percent + gap + size), (false, percent)]
+      }
+    for choice in choices + [(false, "")] {
+      let free = width - counts.displayWidth - choice.tail.displayWidth
+      if free < (choice.hasBar ? gap.count + 8 : 0) { continue }
       var line = counts
-      if isMoving, !tail.isEmpty, free >= gap.count + 8 {
+      if choice.hasBar {
         line += gap + progressBar(min(30, free - gap.count), Double(whole.percent ?? 0))
       }
-      line += tail
+      line += choice.tail
       while line.utf8.last == UInt8(ascii: " ") { line.removeLast() }
       return line
     }
@@ -170,7 +177,11 @@ struct WatchLayout {
 
   func line(_ row: WatchView.Row) -> String {
     let head = row.name.cut(to: name).padded(to: name)
-    if let waits = row.waits { return (head + gap + waits).cut(to: width) }
+    if let waits = row.waits {
+      // There is room for a few words only.
+      let start = width < 60 ? row.name.cut(to: name) : head
+      return (start + gap + waits).cut(to: width)
+    }
     var cells = [head]
     if let bar { cells.append(progressBar(bar, row.percent ?? 0)) }
     let isKnown = row.percent != nil

@@ -17,6 +17,8 @@ struct WatchedJob {
   var listed: Listed
   /// As the directory has it.
   var state: Sidecar.State
+  /// The look that found it running: the order of the bars, in which nothing jumps.
+  var turn = 0
   /// Nil as long as it has none that speaks for it.
   var said: Standing?
 

@@ -37,7 +37,8 @@ struct Watcher {
   var uncounted: [Sidecar.State: Int] = [:]
   /// Monotonic.
   var nextScan: Int64 = 0
-  var isFirst = true
+  /// The number of this look.
+  var turn = 0
   /// How often in a row there was nothing left to wait for.
   var idleScans = 0
   var history: History
@@ -66,6 +67,8 @@ struct Watcher {
     /// The scan that met it last.
     var scan = 0
   }
+
+  var isFirst: Bool { turn == 0 }
 
   init(_ spool: Spool, _ selection: Selection, follows: Bool, detailLimit: Int = 100) {
     self.spool = spool
@@ -107,7 +110,7 @@ struct Watcher {
     if isStale {
       throw SpoolError("\(spool.path): its directories were removed or replaced; watch it again")
     }
-    isFirst = false
+    turn += 1
     return (news, uncounted)
   }
 
@@ -128,7 +131,8 @@ extension Watcher {
     let before = ended.removeValue(forKey: key)?.state
     if let before { count(before, -1) }
     if listed.place == .active, active.isEmpty, before == nil { endedBytes = 0 }
-    let job = WatchedJob(listed)
+    var job = WatchedJob(listed)
+    job.turn = turn
     (known[key], marks[key]) = (job, Mark())
     count(job.state, 1)
     if job.state == .active { active.insert(key) }
@@ -210,7 +214,7 @@ extension Watcher {
     }
     if job.state == .active {
       if active.isEmpty { endedBytes = 0 }
-      active.insert(key)
+      if active.insert(key).inserted { known[key]?.turn = turn }
     } else {
       active.remove(key)
     }
