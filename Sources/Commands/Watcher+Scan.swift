@@ -15,8 +15,8 @@ extension Watcher {
     isHeld = spool.isHeld()
     workers = try spool.otherWorkers().alive
     circuits = try openCircuits(spool, workers, now: now)
-    // The last scan's time once in twenty.
-    let pause = max(second, 20 * (Clock.monotonic() - start))
+    // Less than a twentieth of the time.
+    let pause = max(second, 25 * (Clock.monotonic() - start))
     nextScan = time + (idleScans == 1 ? min(pause, 200 * millisecond) : pause)
   }
 
@@ -95,14 +95,21 @@ extension Watcher {
       history.scan += 1
       // What waits before what runs: a job that moves on in between is found twice, not never.
       for place in [Place.pending, .active, .paused] {
-        for job in try list(place) {
-          let key = FileKey(job)
-          if known[key] == nil {
-            try meet(job, time)
-          } else if known[key]?.listed.place != place {
-            try check(key, time)
+        let listing = try spool.listing(of: place)
+        while let names = try listing.next(spool.calls) {
+          for name in names where JobName.isJob(name) {
+            guard
+              let facts = try spool.calls.factsIfThere(of: name, in: spool.directory(place)),
+              facts.isRegular
+            else { continue }
+            let key = FileKey(facts)
+            if known[key] == nil {
+              try meet(Listed(name, place, facts), time)
+            } else if known[key]?.listed.place != place {
+              try check(key, time)
+            }
+            marks[key]?.scan = history.scan
           }
-          marks[key]?.scan = history.scan
         }
       }
       var details = detailLimit

@@ -46,10 +46,12 @@ extension String {
     if displayWidth <= columns { return [self] }
     let indent = columns >= 20 ? "  " : ""
     var lines: [String] = []
-    var line = ""
+    // Its own indent stays.
+    var line = columns >= 20 ? String(prefix { $0 == " " }.prefix(columns / 2)) : ""
+    let start = line
     func room() -> Int { columns - line.displayWidth }
     for word in split(separator: " ") {
-      let gap = line.isEmpty || line == indent ? "" : " "
+      let gap = line.isEmpty || line == indent || lines.isEmpty && line == start ? "" : " "
       if gap.count + word.displayWidth <= room() {
         line += gap + word
         continue
