@@ -220,7 +220,7 @@ internal import Testing
         "see", "  http://写写写写写", "  写写写写写写写",
       ])
     #expect(
-      "  → the server knows who asks".folded(to: 20) == ["  → the server", "  knows who asks"])
+      "  → the server knows who asks".folded(to: 20) == ["  → the server knows", "  who asks"])
     for width in 1...60 {
       for text in ["→ a \(String(repeating: "e\u{301}", count: 90)) b", "写真 集", " ", ""] {
         #expect(text.folded(to: width).allSatisfy { $0.displayWidth <= max(2, width) })
