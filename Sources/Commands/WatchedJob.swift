@@ -75,6 +75,7 @@ struct WatchedJob {
   /// "3 files, 1.2 GB in 40 s".
   private var result: String? {
     guard let said else { return nil }
+    if let first = said.sidecar.duplicateOf { return "the same work as \(first.shown())" }
     let size = formatBytes(max(said.sidecar.bytes, said.sidecar.totalBytes ?? 0))
     let files = said.files == 1 ? "1 file" : "\(Short.count(said.files)) files"
     guard let start = said.sidecar.startedAt, let end = said.sidecar.finishedAt else {

@@ -39,6 +39,9 @@ internal import Testing
     let done = test.run(["watch", "nightly.json"])
     #expect(done.code == 0 && done.err.isEmpty)
     #expect(done.out == "done nightly: 3 files, 1.2 GB in 40 s\n")
+    test.job("same", in: .done)
+    try test.sidecar("same", of: .done) { $0.duplicateOf = "nightly" }
+    #expect(test.run(["watch", "same"]).out == "done same: the same work as nightly\n")
     test.job("bad", in: .failed)
     try test.sidecar("bad", of: .failed) {
       $0.error = .init(kind: "x", message: "HTTP 403\u{1b}", advice: "ask its people")
