@@ -78,6 +78,15 @@ package final class Console {
     (self.isColoured, self.environment) = (isColoured, environment)
   }
 
+  /// Whether lines may be drawn in place.
+  var isScreen: Bool { isatty(STDOUT_FILENO) == 1 && variable("TERM") != "dumb" }
+  /// The terminal's columns and lines as they are now; 80 and 24 where it doesn't know.
+  var screen: (width: Int, height: Int) {
+    let columns = Int(clinux_terminal_width(STDOUT_FILENO))
+    let lines = Int(clinux_terminal_height(STDOUT_FILENO))
+    return (columns > 0 ? columns : 80, lines > 0 ? lines : 24)
+  }
+
   /// A variable of the environment; one that is empty counts as not set.
   func variable(_ name: String) -> String? {
     environment(name).flatMap { $0.isEmpty ? nil : $0 }

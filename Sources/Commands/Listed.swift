@@ -8,6 +8,8 @@ struct Listed {
   var name: Name
   var place: Place
   var inode: UInt64
+  /// Nanoseconds since 1970; nil where the filesystem keeps no birth times.
+  var born: Int64?
   /// Nanoseconds since 1970.
   var modified: Int64
   /// When it came to its place.
@@ -15,7 +17,8 @@ struct Listed {
 
   init(_ name: Name, _ place: Place, _ facts: Facts) {
     (self.name, self.place) = (name, place)
-    (inode, modified, changed) = (facts.inode, facts.modified, facts.changed)
+    (inode, born) = (facts.inode, facts.born)
+    (modified, changed) = (facts.modified, facts.changed)
   }
 }
 

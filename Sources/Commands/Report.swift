@@ -8,6 +8,8 @@ struct Report {
   var job: Listed
   /// Nil where there is none, or it is another file's.
   var bytes: [UInt8]?
+  /// What it came to, when its file is in no directory any more.
+  var end: Sidecar.State?
 
   /// Nil when the job has gone meanwhile.
   init?(_ listed: Listed, _ spool: Spool) throws(Errno) {
@@ -29,15 +31,30 @@ struct Report {
     }
   }
 
+  /// A job whose file has gone, with the last that is known of it.
+  init(gone listed: Listed, as end: Sidecar.State, id: String?, _ spool: Spool) throws(Errno) {
+    (job, self.end) = (listed, end)
+    guard let id, let text = try sidecarBytes(listed.name, spool),
+      let json = try? JSON(parsing: text, lenient: true), json.member("id")?.string == id
+    else { return }
+    bytes = text
+  }
+
+  /// What its sidecar itself calls its state.
+  var lastWord: Sidecar.State? { bytes.flatMap { Sidecar.decode($0) }?.state }
+
+  /// As the directory has it.
+  var state: Sidecar.State { end ?? Sidecar.State(rawValue: job.place.rawValue) ?? .pending }
+
   /// The sidecar's values, with its state and what follows from it as the directory has it.
   var sidecar: Sidecar? {
     guard let bytes, var sidecar = Sidecar.decode(bytes) else { return nil }
-    sidecar.state = Sidecar.State(rawValue: job.place.rawValue) ?? sidecar.state
-    if job.place != .active {
+    sidecar.state = state
+    if state != .active {
       (sidecar.phase, sidecar.bytesPerSecond, sidecar.etaSeconds) = (nil, nil, nil)
     }
     // A wait is for one mtime of the job file.
-    if sidecar.wait?.mtime != job.modified || job.place != .pending { sidecar.wait = nil }
+    if sidecar.wait?.mtime != job.modified || state != .pending { sidecar.wait = nil }
     return sidecar
   }
 
@@ -46,13 +63,13 @@ struct Report {
   var line: [UInt8] {
     var out: [UInt8] = Array("{\"name\":".utf8)
     out.append(string: JobName.stem(job.name))
-    out += ",\"state\":\"\(job.place.rawValue)\"".utf8
+    out += ",\"state\":\"\(state.rawValue)\"".utf8
     guard let bytes, let json = try? JSON(parsing: bytes, lenient: true) else {
       out += ",\"percent\":0.0,\"error\":null,\"job\":".utf8
       out.append(string: JobName.stem(job.name))
       return out + "}".utf8
     }
-    let isActive = job.place == .active
+    let isActive = state == .active
     let waits = sidecar?.wait != nil
     for (key, value) in json.members {
       switch key {

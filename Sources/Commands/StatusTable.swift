@@ -57,7 +57,7 @@ struct StatusTable {
     var notes: [String] = []
     // Where nothing but a change ends the wait, the error says more than the wait's word.
     if let wait = sidecar.wait, wait.until.map({ $0 > now }) ?? (sidecar.error == nil) {
-      notes.append(text(wait))
+      notes.append(wait.text(now: now))
     } else if let later = notYet(report.job) {
       notes.append(later)
     }
@@ -65,18 +65,6 @@ struct StatusTable {
     if let first = sidecar.duplicateOf { notes.append("the same work as \(first)") }
     if notes.isEmpty, let title = sidecar.title { notes.append(title) }
     return notes
-  }
-
-  /// The workers' words for why a job waits, with the time.
-  private func text(_ wait: Sidecar.Wait) -> String {
-    guard let until = wait.until else { return wait.reason }
-    let time = Short.when(until, now: now)
-    return switch wait.reason {
-    case "notBefore": "starts \(time)"
-    case "crash": "its worker died; again \(time)"
-    case "destination", "back-off": "again \(time)"
-    default: "\(wait.reason); again \(time)"
-    }
   }
 
   private func notYet(_ job: Listed) -> String? {
@@ -120,5 +108,19 @@ struct StatusTable {
       default: ""
       }
     return colour.isEmpty ? text : "\u{1b}[\(colour)m\(text)\u{1b}[0m"
+  }
+}
+
+extension Sidecar.Wait {
+  /// The workers' words for why a job waits, with the time.
+  func text(now: Int64) -> String {
+    guard let until else { return reason }
+    let time = Short.when(until, now: now)
+    return switch reason {
+    case "notBefore": "starts \(time)"
+    case "crash": "its worker died; again \(time)"
+    case "destination", "back-off": "again \(time)"
+    default: "\(reason); again \(time)"
+    }
   }
 }

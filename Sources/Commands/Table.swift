@@ -78,17 +78,20 @@ let commands: [Command] =
       options: [spoolOption, Option(.json, "j", nil, "one JSON object a line, for programs")],
       run: status),
     Command(
-      name: "watch", operands: "[JOB…]", summary: "Follow jobs until they have ended.",
+      name: "watch", operands: "[JOB…]", summary: "Follow jobs until they end.",
       notes: [
-        "JOB as for `status`. Without any: all that runs and waits; what is scheduled for later doesn't "
-          + "hold it up. The exit code is 1 when one of them failed. On a terminal it draws bars, else "
-          + "it prints lines."
+        "JOB is as for `status`. Without any: all there are, until nothing is left in active/ or "
+          + "due in pending/. On a terminal bars are drawn in place; else each start, change of state "
+          + "and end is a line.",
+        "The exit code is 1 when one of the jobs failed or isn't there. A paused job that is named is "
+          + "waited for; a cancelled one has ended. Nothing is written to the spool.",
       ],
       options: [
         spoolOption,
-        Option(.json, "j", nil, "each change as one JSON object a line, for programs"),
-        Option(.interval, nil, "S", "seconds between two lines about a running job (10)"),
-        Option(.follow, "f", nil, "never end by itself"),
+        Option(.follow, "f", nil, "never end; jobs that come later are followed, too"),
+        Option(
+          .interval, "i", "S", "seconds between lines of progress, where no bars are drawn (10)"),
+        Option(.json, "j", nil, "a job's line as from `status --json`, at each change"),
       ], run: watch),
     Command(
       name: "pause", operands: "JOB…", summary: "Hold jobs, also while they run.",

@@ -1,134 +1,216 @@
 internal import Jobs
 internal import System
+internal import Worker
 
-/// What `watch` shows of one moment: values only, so that any width and height can be tried.
-struct WatchFrame {
+/// What is to be seen of the watched jobs at one moment; a terminal's lines are made of it alone.
+struct WatchView {
+  /// A job of the list.
   struct Row {
     var name: String
-    var percent: Double
+    /// Nil: not known yet.
+    var percent: Double?
     var bytes: Int64 = 0
-    var totalBytes: Int64?
+    var total: Int64?
     var rate: Int64?
-    /// Seconds.
-    var eta: Int64?
+    var left: Int64?
     var attempt = 1
-  }
-  var running: [Row] = []
-  /// Jobs by state.
-  var counts: [(Place: String, count: Int)] = []
-  /// 0 to 100 of all that is watched; nil when nothing is known of it.
-  var percent: Double?
-  /// Hold, no worker, destinations in trouble.
-  var notices: [String] = []
+    /// Why it isn't running; the numbers don't count then.
+    var waits: String?
 
-  /// Lines of at most `width` columns, at most `height` of them.
-  func lines(width: Int, height: Int) -> [String] {
-    let below = min(notices.count, max(0, height - 3)) + 2
-    let room = max(1, height - below)
-    let shown = running.count > room ? max(0, room - 1) : running.count
-    let names = min(
-      max(3, running.prefix(shown).map { $0.name.displayWidth }.max() ?? 3), max(3, width * 3 / 10))
-    let layout = Layout(width: width, name: names)
-    var out = running.prefix(shown).map { layout.line($0) }
-    if shown < running.count { out.append("and \(running.count - shown) more".cut(to: width)) }
-    let rate = running.compactMap(\.rate).reduce(0, +)
-    out.append(
-      layout.line(
-        Row(
-          name: "all", percent: percent ?? 0, rate: rate > 0 ? rate : nil,
-          eta: running.count == 1 ? running[0].eta : nil)))
-    out.append(
-      counts.map { "\(Short.count($0.count)) \($0.Place)" }.joined(separator: ", ").cut(to: width))
-    out += notices.prefix(below - 2).map { $0.printable(limit: 1000).cut(to: width) }
-    return out
+    init(_ name: String) { self.name = name }
   }
 
-  /// Columns by what fits: the percentage always, then the time left, the rate, the size; the bar
-  /// takes what is left.
-  private struct Layout {
-    let name: Int
-    private let bar: Int
-    private let hasEta: Bool
-    private let hasRate: Bool
-    private let hasSize: Bool
-    private let width: Int
+  /// All watched jobs together.
+  struct Whole {
+    /// By state, those that there are.
+    var counts: [(state: Sidecar.State, count: Int)] = []
+    var bytes: Int64 = 0
+    /// Of the jobs whose size is known.
+    var total: Int64?
+    var rate: Int64?
+    /// There are jobs that wait whose size isn't known: it takes longer than the numbers say.
+    var isLeast = false
 
-    init(width: Int, name: Int) {
-      (self.width, self.name) = (width, name)
-      hasEta = width >= 36
-      hasRate = width >= 52
-      hasSize = width >= 76
-      let fields = 5 + (hasEta ? 8 : 0) + (hasRate ? 12 : 0) + (hasSize ? 16 : 0)
-      let left = width - name - fields - 1
-      bar = left >= 5 ? min(left, 60) : 0
-    }
+    var isMoving: Bool { counts.contains { $0.state == .active } }
 
-    func line(_ row: Row) -> String {
-      var out = row.name.printable(limit: 1024).cut(to: name).padded(to: name)
-      if bar > 0 { out += " " + Self.bar(row.percent, bar) }
-      out += " " + "\(Int(row.percent))%".padded(to: 4, right: true)
-      if hasSize {
-        let size = row.totalBytes == nil && row.bytes == 0
-        out +=
-          "  "
-          + (size ? "" : Short.bytes(row.bytes, of: row.totalBytes)).padded(to: 14, right: true)
-      }
-      if hasRate {
-        out +=
-          "  "
-          + (row.rate.map { Short.bytes($0, of: nil) + "/s" } ?? "").padded(to: 10, right: true)
-      }
-      if hasEta {
-        out += "  " + (row.eta.map { Short.span(seconds: $0) } ?? "").padded(to: 6, right: true)
-      }
-      if row.attempt > 1, width - out.displayWidth >= 8 { out += "  try \(row.attempt)" }
-      while out.utf8.last == UInt8(ascii: " ") { out.removeLast() }
-      return out.cut(to: width)
+    /// Seconds to the end of what is known.
+    var left: Int64? {
+      guard let total, let rate, rate > 0, total > bytes else { return nil }
+      return (total - bytes - 1) / rate + 1
     }
+    /// 100 only when nothing runs any more.
+    var percent: Int? {
+      guard let total, total > 0 else { return nil }
+      let all = Int(Double(min(bytes, total)) * 100 / Double(total))
+      return bytes < total || isMoving ? min(all, 99) : all
+    }
+  }
 
-    private static func bar(_ percent: Double, _ columns: Int) -> String {
-      let inner = columns - 2
-      let full = percent >= 100 ? inner : min(inner - 1, Int(percent * Double(inner) / 100))
-      let filled = String(repeating: "=", count: max(0, full))
-      let head = full < inner && percent > 0 ? ">" : ""
-      return "[" + (filled + head).padded(to: inner) + "]"
+  /// Running ones first.
+  var rows: [Row] = []
+  var whole = Whole()
+  var circuits: [OpenCircuit] = []
+  /// Other lines of concern: a hold, no worker.
+  var concerns: [String] = []
+
+  /// Lines for a terminal, none wider than `width`, fewer than `height` together; `now` is
+  /// nanoseconds since 1970.
+  func lines(width: Int, height: Int, now: Int64) -> [String] {
+    let room = max(1, height - 1)
+    var below: [String] = []
+    for circuit in circuits { below += circuit.text(now: now).shown().folded(to: width) }
+    for concern in concerns { below += concern.shown(limit: 4096).folded(to: width) }
+    // At most a third of the screen, so that there is room for jobs.
+    let most = room < 3 ? room - 1 : max(1, room / 3)
+    if below.count > most {
+      let kept = max(0, most - 1)
+      below = Array(below.prefix(kept)) + (most > 0 ? ["…"] : [])
     }
+    let free = room - 1 - below.count
+    let isCut = rows.count > free
+    let shown = Array(rows.prefix(isCut && free > 1 ? free - 1 : free))
+    let layout = WatchLayout(shown, width: width)
+    var lines = shown.map(layout.line)
+    if isCut, free > 1 { lines.append("and \(Short.count(rows.count - shown.count)) more") }
+    return (lines + [summary(width)] + below).map { $0.cut(to: width) }
+  }
+
+  /// "2 active, 5 pending".
+  var counts: String {
+    if whole.counts.isEmpty { return "nothing to watch" }
+    return whole.counts.map { "\(Short.count($0.count)) \($0.state.rawValue)" }
+      .joined(separator: ", ")
+  }
+
+  /// The line for the whole: what doesn't fit is left out, the least important first.
+  func summary(_ width: Int) -> String {
+    let gap = WatchLayout.gap(width)
+    let size = whole.total.map { Short.bytes(whole.bytes, of: $0) } ?? ""
+    let rate = whole.rate.map { formatBytes($0) + "/s" } ?? ""
+    let left = whole.left.map { (whole.isLeast ? ">" : "") + Short.span(seconds: $0) + " left" }
+    // Cells keep their columns, whatever is in them: else all would jump to and fro.
+    let percent = gap + (whole.percent.map { "\($0)%" } ?? "").padded(to: 4, right: true)
+    let cells = (
+      size: gap + size.padded(to: 14, right: true), rate: gap + rate.padded(to: 10, right: true),
+      left: gap + (left ?? "").padded(to: 12, right: true)
+    )
+    // The best first.
+    let choices: [(hasBar: Bool, tail: String)] =
+      if whole.isMoving {
+        [
+          (true, percent + cells.size + cells.rate + cells.left),
+          (true, percent + cells.rate + cells.left), (true, percent + cells.left),
+          (false, percent + cells.rate + cells.left), (false, percent + cells.left),
+          (true, percent), (false, percent),
+        ]
+      } else {
+        whole.percent == nil ? [] : [(false, percent + gap + size), (false, percent)]
+      }
+    for choice in choices + [(false, "")] {
+      let free = width - counts.displayWidth - choice.tail.displayWidth
+      if free < (choice.hasBar ? gap.count + 8 : 0) { continue }
+      var line = counts
+      if choice.hasBar {
+        line += gap + progressBar(min(30, free - gap.count), Double(whole.percent ?? 0))
+      }
+      line += choice.tail
+      while line.utf8.last == UInt8(ascii: " ") { line.removeLast() }
+      return line
+    }
+    return counts.cut(to: width)
   }
 }
 
-/// The line that stays when a watched job comes to a state.
-func watchLine(_ name: String, _ sidecar: Sidecar?, _ state: String) -> String {
-  var text = "\(state) \(name)"
-  guard let sidecar else { return text.printable(limit: 4096) }
-  switch state {
-  case "done":
-    if let first = sidecar.duplicateOf {
-      text += ": the same work as \(first)"
-    } else {
-      let files = sidecar.files.count == 1 ? "1 file" : "\(sidecar.files.count) files"
-      text += ": \(files), \(Short.bytes(sidecar.bytes, of: nil))"
-      if let start = sidecar.startedAt, let end = sidecar.finishedAt {
-        text += " in \(Short.span(seconds: max(0, end - start) / second))"
-      }
-    }
-  case "failed":
-    if let error = sidecar.error {
-      text += ": \(error.message)"
-      if let advice = error.advice { text += "; \(advice)" }
-    }
-  case "pending":
-    if let error = sidecar.error { text += ": \(error.message)" }
-  case "paused": text += " at \(Int(sidecar.percent))%"
-  default: break
+/// The columns of the rows, made once for a terminal's width.
+struct WatchLayout {
+  private var name: Int
+  private var bar: Int?
+  private var hasLeft = true
+  private var hasRate = true
+  private var hasSize = true
+  private var attempt: Int
+  private let gap: String
+  private let width: Int
+
+  private static let percent = 4
+  private static let left = 6
+  private static let rate = 10
+  private static let size = 14
+  private static let leastBar = 8
+  private static let widestBar = 30
+
+  /// Between two cells.
+  static func gap(_ width: Int) -> String { width < 60 ? " " : "  " }
+
+  init(_ rows: [WatchView.Row], width: Int) {
+    self.width = width
+    gap = Self.gap(width)
+    let longest = rows.map(\.name.displayWidth).max() ?? 0
+    name = max(1, min(longest, 12))
+    bar = Self.leastBar
+    attempt =
+      rows.map { $0.waits == nil && $0.attempt > 1 ? "try \($0.attempt)".count : 0 }.max() ?? 0
+    // What doesn't fit goes, the least important first.
+    if fixed > width { hasSize = false }
+    if fixed > width { hasRate = false }
+    if fixed > width { attempt = 0 }
+    if fixed > width { hasLeft = false }
+    if fixed > width { bar = nil }
+    var spare = max(0, width - fixed)
+    let more = min(max(0, longest - name), bar == nil ? spare : spare * 2 / 3)
+    name += more
+    spare -= more
+    if let bar { self.bar = min(Self.widestBar, bar + spare) }
+    // Narrower than any name.
+    if bar == nil { name = max(1, min(name, width - Self.percent - gap.count)) }
   }
-  return text.printable(limit: 4096)
+
+  private var fixed: Int {
+    var columns = [name, Self.percent]
+    if let bar { columns.append(bar) }
+    if hasLeft { columns.append(Self.left) }
+    if hasRate { columns.append(Self.rate) }
+    if hasSize { columns.append(Self.size) }
+    if attempt > 0 { columns.append(attempt) }
+    return columns.reduce(0, +) + (columns.count - 1) * gap.count
+  }
+
+  func line(_ row: WatchView.Row) -> String {
+    let head = row.name.cut(to: name).padded(to: name)
+    if let waits = row.waits {
+      // There is room for a few words only.
+      let start = width < 60 ? row.name.cut(to: name) : head
+      return (start + gap + waits).cut(to: width)
+    }
+    var cells = [head]
+    if let bar { cells.append(progressBar(bar, row.percent ?? 0)) }
+    let isKnown = row.percent != nil
+    cells.append((isKnown ? "\(Int(row.percent ?? 0))%" : "").padded(to: Self.percent, right: true))
+    if hasSize {
+      let text = isKnown || row.bytes > 0 ? Short.bytes(row.bytes, of: row.total) : ""
+      cells.append(text.padded(to: Self.size, right: true))
+    }
+    if hasRate {
+      cells.append(
+        (row.rate.map { formatBytes($0) + "/s" } ?? "").padded(to: Self.rate, right: true))
+    }
+    if hasLeft {
+      cells.append(
+        (row.left.map { Short.span(seconds: $0) } ?? "").padded(to: Self.left, right: true))
+    }
+    if attempt > 0, row.attempt > 1 { cells.append("try \(row.attempt)") }
+    var line = cells.joined(separator: gap)
+    while line.utf8.last == UInt8(ascii: " ") { line.removeLast() }
+    return line
+  }
 }
 
-/// A running job in a line, where there is no terminal to draw bars on.
-func watchProgress(_ row: WatchFrame.Row) -> String {
-  var text = "active \(row.name): \(Int(row.percent))%"
-  if row.totalBytes != nil { text += ", \(Short.bytes(row.bytes, of: row.totalBytes))" }
-  if let rate = row.rate { text += ", \(Short.bytes(rate, of: nil))/s" }
-  if let eta = row.eta { text += ", \(Short.span(seconds: eta)) left" }
-  return text.printable(limit: 4096)
+/// "[=====>    ]" of so many columns, which are at least 3.
+func progressBar(_ columns: Int, _ percent: Double) -> String {
+  let inner = max(1, columns - 2)
+  let filled = min(inner, max(0, Int(Double(inner) * percent / 100)))
+  let head = filled < inner && percent > 0 ? ">" : ""
+  let rest = inner - filled - head.utf8.count
+  return "[" + String(repeating: "=", count: filled) + head
+    + String(repeating: " ", count: rest) + "]"
 }

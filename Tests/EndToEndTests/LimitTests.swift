@@ -141,8 +141,8 @@ internal import Testing
     let receiver = Receiver(keeping: false) { seen in
       if seen.time > 1 || seen.target != "/first" { return .status("201 Created") }
       return switch end {
-      case "failed": .late(1, "400 No")
-      case "done": .late(1, "201 Created")
+      case "failed": .late(3, "400 No")
+      case "done": .late(3, "201 Created")
       default: .late(20, "201 Created")
       }
     }

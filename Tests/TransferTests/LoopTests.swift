@@ -132,17 +132,17 @@ extension Transfers {
           log.add(log.entries.count)
           if log.entries.count == 3 { Self.drain(reader) }
         }
-        try await Loop.shared.sleep(until: Clock.monotonic() + 10 * millisecond)
+        try await Loop.shared.sleep(until: Clock.monotonic() + 100 * millisecond)
         let before = log.entries.count
         Self.fill(writer)
-        try await Loop.shared.sleep(until: Clock.monotonic() + 30 * millisecond)
+        try await Loop.shared.sleep(until: Clock.monotonic() + 100 * millisecond)
         let after = log.entries.count
         close(writer)
-        try await Loop.shared.sleep(until: Clock.monotonic() + 10 * millisecond)
+        try await Loop.shared.sleep(until: Clock.monotonic() + 100 * millisecond)
         let hungUp = log.entries.count
         Loop.shared.unwatch(reader)
         let end = log.entries.count
-        try await Loop.shared.sleep(until: Clock.monotonic() + 10 * millisecond)
+        try await Loop.shared.sleep(until: Clock.monotonic() + 100 * millisecond)
         return [before, after, hungUp > after ? 1 : 0, log.entries.count - end]
       }
       #expect(counts == [0, 3, 1, 0])
