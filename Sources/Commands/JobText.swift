@@ -93,7 +93,9 @@ func pairs(_ texts: [String], of option: OptionName, mark: Character) throws(Usa
     let key = String(Substring(parts[0]))
     guard parts.count == 2, !key.isEmpty else {
       let form = mark == "=" ? "K=V" : "'K: V'"
-      throw UsageError("--\(option.rawValue): must be \(form), not \(text.quoted)")
+      // What stands in a header may be a secret.
+      let what = mark == "=" ? ", not \(text.quoted)" : "; there is no \":\" in it"
+      throw UsageError("--\(option.rawValue): must be \(form)\(what)")
     }
     if all.contains(where: { $0.key.hasSameBytes(as: key) }) {
       throw UsageError("--\(option.rawValue): \(key.quoted) is given twice")

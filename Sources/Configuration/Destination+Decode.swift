@@ -158,7 +158,8 @@ extension Configuration.Destination {
     return String(user[user.utf8.index(after: colon)...])
   }
 
-  private static func isCredential(_ header: String) -> Bool {
+  /// Whether a header's value is worth hiding, by its name.
+  package static func isCredential(_ header: String) -> Bool {
     let name = header.lowercased()
     return ["authorization", "cookie"].contains(name)
       || ["key", "token", "secret", "auth"].contains { name.hasSuffix($0) }

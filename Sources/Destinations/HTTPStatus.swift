@@ -109,16 +109,26 @@ package enum HTTPStatus {
   package static func retryAfter(_ text: String, now: Int64) -> Int64? {
     let text = text.trimmingBlanks
     let day = 86400 * second
-    if let seconds = Int64(text) {
-      return now + min(max(0, seconds), 86400) * second
+    if !text.isEmpty, text.utf8.allSatisfy({ 0x30...0x39 ~= $0 }) {
+      return now + min(Int64(text) ?? .max, 86400) * second
     }
     guard let date = httpDate(text) else { return nil }
     return min(max(now, date), now + day)
   }
 
-  /// An IMF-fixdate (RFC 9110, 5.6.7) such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+  /// A date in one of the three forms that must be read (RFC 9110, 5.6.7): `Sun, 06 Nov 1994
+  /// 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT`, `Sun Nov  6 08:49:37 1994`. One that is too far
+  /// off for nanoseconds is the last that isn't.
   package static func httpDate(_ text: String) -> Int64? {
-    let words = text.split(separator: " ")
+    var words = text.split(separator: " ").map(String.init)
+    if words.count == 5 {
+      words = [words[0], words[2], words[1], words[4], words[3], "GMT"]
+    } else if words.count == 4 {
+      let date = words[1].split(separator: "-").map(String.init)
+      guard date.count == 3, date[2].utf8.count == 2, let year = Int(date[2]) else { return nil }
+      words =
+        [words[0], date[0], date[1], String(year < 70 ? 2000 + year : 1900 + year)] + words[2...]
+    }
     let months = [
       "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
@@ -138,7 +148,9 @@ package enum HTTPStatus {
     let dayOfYear = (153 * (m + (m > 2 ? -3 : 9)) + 2) / 5 + day - 1
     let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
     let days = era * 146_097 + dayOfEra - 719_468
-    return (days * 86400 + clock[0] * 3600 + clock[1] * 60 + clock[2]) * second
+    let seconds = days * 86400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
+    let (time, overflow) = seconds.multipliedReportingOverflow(by: second)
+    return overflow ? .max : time
   }
 
   /// The server's own words: the body when it is text, without tags, at most 300 characters.

@@ -6,6 +6,8 @@ struct Answer {
   var isEmpty: Bool { lines == 0 && bodyBytes == 0 }
   /// The first bytes of its body.
   private(set) var body: [UInt8] = []
+  /// The empty line that ends the head has come.
+  private(set) var hasWholeHead = false
   private var lines = 0
   private var headBytes = 0
   private var bodyBytes: Int64 = 0
@@ -28,7 +30,10 @@ struct Answer {
     }
     if unsafe line.starts(with: "HTTP/".utf8) {
       head.removeAll(keepingCapacity: true)
+      hasWholeHead = false
     } else {
+      let isEnd = unsafe line.allSatisfy { $0 == 0x0d || $0 == 0x0a }
+      if isEnd { hasWholeHead = true }
       unsafe head.append(contentsOf: line)
     }
     return true

@@ -100,10 +100,12 @@ extension TransferError {
       self = .tls(text)
     case CURLE_URL_MALFORMAT:
       self = .invalid("not a URL: it must be like https://host/path/")
-    case CURLE_UNSUPPORTED_PROTOCOL where text.contains("HTTP/0.9"):
+    case CURLE_UNSUPPORTED_PROTOCOL where text.contains("HTTP/0.9") || text.contains("response"):
       self = .cut("the server's answer is not HTTP", sent: sent)
-    case CURLE_UNSUPPORTED_PROTOCOL, CURLE_OUT_OF_MEMORY, CURLE_BAD_FUNCTION_ARGUMENT,
-      CURLE_UNKNOWN_OPTION, CURLE_NOT_BUILT_IN, CURLE_FAILED_INIT:
+    // That is what a header line without an end comes to.
+    case CURLE_OUT_OF_MEMORY: self = .cut(text, sent: sent)
+    case CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_FUNCTION_ARGUMENT, CURLE_UNKNOWN_OPTION,
+      CURLE_NOT_BUILT_IN, CURLE_FAILED_INIT:
       self = .invalid(text)
     // With TLS 1.3 a server refuses a client's certificate when the handshake is over.
     case CURLE_RECV_ERROR where text.contains("alert") && text.contains("certificate"):

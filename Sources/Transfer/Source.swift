@@ -58,7 +58,8 @@ package final class Source: Sendable {
         return .sourceChanged(
           "the file changed while it was read: it had \(facts.size) bytes, now \(now.size)")
       }
-      if now.modified != facts.modified {
+      // The ctime can't be set: an editor that restores the mtime is found out, too.
+      if now.modified != facts.modified || now.changed != facts.changed {
         return .sourceChanged("the file was written to while it was read")
       }
       return nil

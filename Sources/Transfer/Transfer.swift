@@ -232,6 +232,8 @@ internal import System
     if let failure = feed?.failure ?? answer.failure(sent) { throw failure }
     if code == CURLE_SEND_ERROR && isOnUsedConnection && answer.isEmpty { return nil }
     if code != CURLE_OK { throw TransferError(code, handle.errorText(code), sent) }
+    // To libcurl an end of the connection among the headers is one of the headers.
+    if !answer.hasWholeHead { throw .cut("the server's answer ends in its headers", sent: sent) }
     let status = unsafe ccurl_get_long(handle.easy.raw, CURLINFO_RESPONSE_CODE)
     let sent = sent
     let isWhole = uploaded == max(0, total)

@@ -1,3 +1,4 @@
+internal import CLinux
 internal import Destinations
 internal import Glibc
 internal import Loop
@@ -50,11 +51,32 @@ internal import Transfer
     }
   }
 
-  /// Size and mtime of many files at once; nil for those that can't be had now.
+  /// Size and mtime of many files at once; nil for those that can't be had now, or may not be.
   func facts(_ paths: [String]) async -> [Facts?] {
     let calls = self.calls
-    return await Blocking.run {
-      paths.map { try? calls.target(of: Name($0)) }
+    let roots = paths.map { path in Result { () throws(SendError) in try allowedRoot(path) } }
+    do throws(TransferError) {
+      return try await unhung(300 * second) {
+        zip(paths, roots).map { path, root in
+          guard case .success(let root) = root else { return nil }
+          return Self.facts(path, root, calls)
+        }
+      }
+    } catch {
+      return paths.map { _ in nil }
+    }
+  }
+
+  private nonisolated static func facts(_ path: String, _ root: String?, _ calls: Calls) -> Facts? {
+    do throws(Errno) {
+      guard let root, let rest = relativePath(path, below: root) else {
+        return try calls.target(of: Name(path))
+      }
+      let top = try calls.openDirectory(Name(root))
+      let file = try calls.openBeneath(rest, in: top.raw, Int32(CLINUX_PATH))
+      return try calls.facts(of: file.raw)
+    } catch {
+      return nil
     }
   }
 

@@ -49,6 +49,7 @@ extension Worker {
       do throws(SendError) {
         try await send(i, job)
       } catch {
+        let error = redacted(error, job.job)
         lanes.add(i, error, stopsOthers: stopsOthers(error, job))
         let text = configuration.redactor.redact(error.message)
         job.failed(i, text, forGood: error.blame == .jobForGood)
@@ -57,6 +58,25 @@ extension Worker {
     if lane > 0 { giveSlot(job.line) }
     // The others would wait for this one's slot, which the job keeps until they are over.
     if !lanes.hasMore { wakeLanes() }
+  }
+
+  /// A server may say again what the job itself carries to sign in with.
+  private func redacted(_ trouble: SendError, _ job: Job) -> SendError {
+    var secrets: [String] = []
+    for header in job.headers where Configuration.Destination.isCredential(header.name) {
+      secrets.append(header.value)
+      secrets += header.value.split(separator: " ").dropFirst().map(String.init)
+    }
+    if case .url(let url) = job.destination, let user = URLParts(url)?.userInfo {
+      secrets.append(user)
+      secrets += user.split(separator: ":").dropFirst().map(String.init)
+    }
+    if secrets.isEmpty { return trouble }
+    var new = trouble
+    let redactor = Redactor(secrets)
+    new.message = redactor.redact(trouble.message)
+    new.advice = trouble.advice.map { redactor.redact($0) }
+    return new
   }
 
   private func stopsOthers(_ trouble: SendError, _ job: RunningJob) -> Bool {

@@ -111,5 +111,61 @@ extension EndToEnd {
       }
       #expect(yard.folder.names("out") == [])
     }
+
+    @Test(arguments: [
+      "Wed, 31 Dec 9999 23:59:59 GMT", "Sun, 01 Jan 2263 00:00:00 GMT", "99999999999999999999",
+      "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "1.5", "never", "",
+    ])
+    func noRetryAfterEndsTheWorker(_ value: String) async {
+      let receiver = Receiver(keeping: false) { seen in
+        seen.time == 1
+          ? .status("503 Busy", headers: "Retry-After: \(value)\r\n") : .status("201 Created")
+      }
+      await inYard { yard in
+        let worker = yard.start()
+        yard.drop("j", to: receiver.url + "/j", [yard.source("a", [1])])
+        #expect(await eventually { yard.sidecar("j")?.error?.status == 503 })
+        let isFar = value.hasPrefix("Wed") || value.contains("2263") || value.hasPrefix("9999")
+        let wait = (yard.sidecar("j")?.error?.retryAt ?? 0) - Clock.wall()
+        #expect(isFar ? 86_000 * second..<86_500 * second ~= wait : wait < 3 * second, "\(wait)")
+        #expect(await yard.stop(worker) == 0)
+      }
+    }
+
+    @Test func whatAJobSignsInWithIsNotRepeatedWhenTheServerDoes() async {
+      let receiver = Receiver(keeping: false) { _ in .status("201 Created") }
+      let echo = FaultServer { connection in
+        while let head = connection.readHead() {
+          _ = connection.read(head.length)
+          let text = head.header("authorization") ?? ""
+          connection.send(
+            "HTTP/1.1 400 No\r\nContent-Length: \(text.utf8.count)\r\n\r\n\(text)")
+        }
+      }
+      await inYard { yard in
+        let path = yard.source("a", [1])
+        yard.drop(
+          "j", to: echo.url + "/j", [path], "\"headers\": {\"Authorization\": \"Bearer horse-7\"}")
+        #expect(await yard.drain() == 1)
+        #expect(yard.sidecar("j")?.error?.message == "the server answered 400: •••")
+        #expect(!yard.log.contains("horse-7"))
+        #expect(!(yard.folder.text("s/progress/j.json") ?? "").contains("horse-7"))
+      }
+      #expect(echo.connections > 0 && receiver.seen.isEmpty)
+    }
+
+    @Test func nothingIsToldOfFilesOutsideTheRoots() async {
+      await inYard { yard in
+        let inside = yard.source("inside", [1, 2, 3])
+        yard.configure("{\"roots\": [\"\(yard.folder.at("src"))\"]}")
+        unsafe symlink("/etc/passwd", yard.folder.at("src/link"))
+        yard.drop(
+          "j", to: "\(Nginx.shared.url)/put/told/",
+          [inside, "/etc/passwd", yard.folder.at("src/link")])
+        #expect(await yard.drain() == 1)
+        let sizes = yard.sidecar("j")?.files.map(\.totalBytes)
+        #expect(sizes == [3, nil, nil])
+      }
+    }
   }
 }

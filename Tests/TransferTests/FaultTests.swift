@@ -84,6 +84,33 @@ extension Transfers {
         return
       }
     }
+    @Test(arguments: [
+      "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 000 Nothing\r\n\r\n",
+    ])
+    func theAnswersHeadIsHalfOrNone(_ text: String) async throws {
+      let server = FaultServer { connection in
+        guard let head = connection.readHead() else { return }
+        _ = connection.read(head.length)
+        connection.send(text)
+      }
+      guard case .cut? = try await failure(put(server.url, 1_000)) else {
+        Issue.record("not cut")
+        return
+      }
+    }
+    @Test func aHeaderLineNeverEnds() async throws {
+      let server = FaultServer { connection in
+        guard let head = connection.readHead() else { return }
+        _ = connection.read(head.length)
+        connection.send("HTTP/1.1 200 OK\r\nX: ")
+        let piece = String(repeating: "x", count: 1 << 16)
+        for _ in 0..<400 where !connection.send(piece) { return }
+      }
+      guard case .cut? = try await failure(put(server.url, 1_000)) else {
+        Issue.record("not cut")
+        return
+      }
+    }
     @Test func theAnswerIsNoHTTP() async throws {
       let server = FaultServer { connection in
         _ = connection.readHead()

@@ -69,6 +69,20 @@ extension Transfers {
       expectChanged(
         try await failure(Request("PUT", server.url, body: .file(source))), "was written to")
     }
+    @Test func itIsRewrittenAndItsTimePutBack() async throws {
+      let time = 1_000_000_000 * second
+      let path = folder.write("a", noise(3_000_000), modified: time)
+      let server = server {
+        let fd = unsafe open(path, O_WRONLY)
+        _ = unsafe write(fd, "other", 5)
+        let stamp = timespec(tv_sec: Int(time / second), tv_nsec: 0)
+        _ = unsafe futimens(fd, [stamp, stamp])
+        close(fd)
+      }
+      let source = try Source.open(path)
+      expectChanged(
+        try await failure(Request("PUT", server.url, body: .file(source))), "was written to")
+    }
     /// A refusal may well come from the change; what speaks of the server stays the server's.
     @Test func whoseFaultItIs() async throws {
       for (status, isServers) in [("422 No", false), ("503 Busy", true), ("429 Slow", true)] {
