@@ -149,19 +149,8 @@ extension Spool {
   package func conclude(
     _ name: Name, judged: Facts, in place: Place, sidecar make: (String) -> Sidecar
   ) throws(Errno) -> Bool {
-    let file: Descriptor
-    do throws(Errno) {
-      file = try calls.open(name, in: pending.raw, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
-    } catch {
-      if error == .missing || error == .symlink { return false }
-      throw error
-    }
-    guard try calls.tryLock(file.raw) else { return false }
-    let facts = try calls.facts(of: file.raw)
-    guard facts.isUnchanged(since: judged),
-      let there = try calls.factsIfThere(of: name, in: pending.raw), there.isSameFile(as: facts)
-    else { return false }
-    let id = try id(of: file.raw, facts)
+    guard let file = try lockPending(name, judged: judged) else { return false }
+    let id = try id(of: file.raw, try calls.facts(of: file.raw))
     guard try makeRoom(for: name) else { return false }
     try publish(make(id), as: name, durable: true)
     do throws(Errno) {
