@@ -165,6 +165,23 @@ internal import Testing
     }
   }
 
+  @Test func aJobExpiresWhileItsDestinationIsAway() async {
+    let port = freePort()
+    await inYard { yard in
+      let path = yard.source("a", [1])
+      let worker = yard.start()
+      let soon = Times.format(Clock.wall() + 4 * second)
+      yard.drop("stays", to: "http://127.0.0.1:\(port)/x", [path])
+      yard.drop("goes", to: "http://127.0.0.1:\(port)/x", [path], "\"expires\": \"\(soon)\"")
+      #expect(await eventually { yard.sidecar("stays")?.error?.kind == "unreachable" })
+      #expect(yard.place("goes") == "pending")
+      #expect(await yard.wait("goes", in: "failed", seconds: 6), "\(yard.log)")
+      #expect(yard.sidecar("goes")?.error?.kind == "expired")
+      #expect(yard.place("stays") == "pending")
+      #expect(await yard.stop(worker) == 0)
+    }
+  }
+
   @Test func twoAttemptsAreTwo() async {
     let receiver = Receiver { _ in .status("500 Oops") }
     await inYard { yard in
