@@ -118,8 +118,8 @@ extension Spool {
             target.isSameFile(as: claim.facts)
           {
             // A half-done move where rename has no NOREPLACE, or a second name that a person gave.
-            try calls.unlink(claim.name, in: active.raw)
-            return .committed
+            if try dropName(claim.name, in: .active, keeping: place) { return .committed }
+            continue
           }
           if place == .pending {
             try moveBack(claim)

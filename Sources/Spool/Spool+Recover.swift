@@ -175,10 +175,10 @@ extension Spool {
       let finished =
         place == .done && sidecar?.state == .done || place == .failed && sidecar?.state == .failed
       if place == .pending || finished {
-        try calls.unlink(name, in: active.raw)
+        guard try dropName(name, in: .active, keeping: place) else { return .alive }
         return finished ? .finished(place) : .requeued(crashes: sidecar?.crashes ?? 0)
       }
-      try calls.unlink(name, in: directory(place))
+      guard try dropName(name, in: place, keeping: .active) else { return .alive }
     }
     return nil
   }

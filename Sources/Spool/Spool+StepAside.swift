@@ -76,13 +76,44 @@ extension Spool {
       if let mine, there.isSameFile(as: mine) {
         // A half-done move where rename has no NOREPLACE: the earlier state stays, and of pending/
         // and these, pending/ is where a person moved it to.
-        try calls.unlink(name, in: directory(place))
+        guard try dropName(name, in: place, keeping: .pending) else { return false }
         continue
       }
       guard try stepAside(name, in: place) else { return false }
     }
     try keepOwed(name)
     return true
+  }
+
+  /// Removes one of two names of one inode, if it has both; false when it hasn't (any more).
+  ///
+  /// Two looks prove nothing: a person may move the file from the one place to the other in between, and
+  /// then its only name would go. So this name is taken out of everybody's way first; it goes when the
+  /// other is still there after that, else it comes back.
+  func dropName(_ name: Name, in place: Place, keeping other: Place) throws(Errno) -> Bool {
+    guard let facts = try calls.factsIfThere(of: name, in: directory(place)), facts.links > 1 else {
+      return false
+    }
+    let aside = try freeName(for: name)
+    do throws(Errno) {
+      try calls.move(name, from: directory(place), to: directory(place), as: aside)
+    } catch {
+      if error == .missing { return false }
+      throw error
+    }
+    if let there = try calls.factsIfThere(of: aside, in: directory(place)),
+      let kept = try calls.factsIfThere(of: name, in: directory(other)), kept.isSameFile(as: there)
+    {
+      try calls.unlink(aside, in: directory(place))
+      return true
+    }
+    do throws(Errno) {
+      try calls.move(aside, from: directory(place), to: directory(place), as: name)
+    } catch {
+      // Taken meanwhile, or moved on: it has a name, whichever.
+      if error != .exists && error != .missing { throw error }
+    }
+    return false
   }
 
   /// Moves an older job in `place` and its sidecar to the first free `NAME~N`; false when somebody
