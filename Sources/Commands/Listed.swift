@@ -32,11 +32,15 @@ struct Selection {
   }
   private let wanted: [Wanted]
 
-  init(_ operands: [Name]) {
-    wanted = operands.map { operand in
+  /// `names` are names and never patterns: they come from a list, not from a person.
+  init(_ operands: [Name], names: [Name] = []) {
+    let isName =
+      Array(repeating: false, count: operands.count)
+      + Array(repeating: true, count: names.count)
+    wanted = zip(operands + names, isName).map { operand, isName in
       let full = fileName(of: operand)
       let withSuffix = Name(bytes: Array(operand.bytes) + ".json".utf8)
-      let isPattern = operand.bytes.contains { "*?[".utf8.contains($0) }
+      let isPattern = !isName && operand.bytes.contains { "*?[".utf8.contains($0) }
       return Wanted(
         // `a.json` may mean the job `a`, or, by the same rule as others, `a.json.json`.
         literals: full == withSuffix ? [full] : [full, withSuffix],

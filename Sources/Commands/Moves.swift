@@ -49,6 +49,8 @@ private final class Mover {
   private let isAll: Bool
   private var hasFailed = false
   private var count = 0
+  /// Jobs that were dealt with, or complained about, by inode.
+  private var seen: Set<UInt64> = []
   private var touched: Set<Place> = []
 
   init(_ move: Move, _ invocation: Invocation, _ console: Console) throws {
@@ -59,7 +61,7 @@ private final class Mover {
     var operands = invocation.operands
     let readsInput = operands.contains(Name("-"))
     operands.removeAll { $0 == Name("-") }
-    if readsInput { operands += try namesOnInput() }
+    let names = readsInput ? try namesOnInput() : []
     isAll = invocation.has(.all)
     if isAll, !operands.isEmpty || readsInput {
       throw UsageError("--all means every job; leave the names out")
@@ -68,9 +70,9 @@ private final class Mover {
       throw UsageError(
         "JOB is missing; name jobs, or say --all, --group GROUP or --destination DEST")
     }
-    selection = Selection(operands)
+    selection = Selection(operands, names: names)
     spool = try invocation.openSpool(console)
-    isNone = readsInput && operands.isEmpty
+    isNone = readsInput && operands.isEmpty && names.isEmpty
   }
   /// Names were to come from standard input, and none came.
   private let isNone: Bool
@@ -118,6 +120,8 @@ private final class Mover {
   private func one(_ match: Selection.Match) throws {
     let fitting = match.jobs.filter { move.from.contains($0.place) }
     for job in fitting { act(job) }
+    // A pattern before this name meant it, too.
+    if match.jobs.contains(where: { seen.contains($0.inode) }) { return }
     if !fitting.isEmpty || (match.isPattern && !match.jobs.isEmpty) { return }
     hasFailed = true
     let state = match.jobs.map { "in \($0.place.rawValue)/" }.joined(separator: " and ")
@@ -128,7 +132,7 @@ private final class Mover {
   }
 
   private func act(_ job: Listed) {
-    guard fits(job) else { return }
+    guard fits(job), seen.insert(job.inode).inserted else { return }
     let shown = JobName.stem(job.name).printable()
     var place: Place? = job.place
     // It may be claimed, or come back, between the look and the move.

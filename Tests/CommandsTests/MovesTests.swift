@@ -37,6 +37,9 @@ internal import Testing
     let cancel = test.run(["cancel", "--all"])
     #expect(cancel.code == 0 && cancel.lines.count == 4)
     #expect(test.names(.done) == ["n-3.json", "n-4.json"])
+    test.job("n-9", in: .pending)
+    #expect(test.run(["pause", "n-9*", "n-9"]).code == 0)
+    #expect(test.run(["cancel", "n-9"]).code == 0)
     let none = test.run(["cancel", "--all"])
     #expect(none.code == 1 && none.err == "upspool cancel: there is no job to cancel\n")
     #expect(test.run(["pause", "x*"]).err.contains("x*: no such job"))
@@ -75,6 +78,8 @@ internal import Testing
     let nul = shell("printf 'a\\0d\\0' | $0 cancel --spool \(test.path) -")
     #expect(nul.code == 0 && test.names(.paused) == ["b b.json"])
     #expect(test.names(.pending) == ["c\u{e9}.json"])
+    // A name from a list is a name, whatever it looks like.
+    #expect(shell("echo 'c*' | $0 cancel --spool \(test.path) -").code == 1)
     #expect(shell("$0 cancel --spool \(test.path) - < /dev/null").code == 0)
     #expect(test.names(.pending) == ["c\u{e9}.json"])
     #expect(test.run(["cancel"]).code == 2)
