@@ -177,7 +177,12 @@ private enum Completion {
           (help) compadd -- \(names) ;;
         esac
       }
-      compdef _upspool upspool
+      # Read as a function of $fpath, or sourced.
+      if [[ ${funcstack[1]} == _upspool ]]; then
+        _upspool "$@"
+      else
+        compdef _upspool upspool
+      fi
       """
   }
 

@@ -108,7 +108,7 @@ private final class Mover {
             if let facts = try spool.calls.factsIfThere(of: name, in: spool.directory(place)),
               facts.isRegular
             {
-              act(Listed(name, place, facts))
+              act(Listed(name, place, facts), isNamed: false)
             }
           }
         }
@@ -119,7 +119,7 @@ private final class Mover {
 
   private func one(_ match: Selection.Match) throws {
     let fitting = match.jobs.filter { move.from.contains($0.place) }
-    for job in fitting { act(job) }
+    for job in fitting { act(job, isNamed: !match.isPattern) }
     // A pattern before this name meant it, too.
     if match.jobs.contains(where: { seen.contains($0.inode) }) { return }
     if !fitting.isEmpty || (match.isPattern && !match.jobs.isEmpty) { return }
@@ -131,7 +131,7 @@ private final class Mover {
         : "\(match.shown): is \(state); nothing to \(move.verb)")
   }
 
-  private func act(_ job: Listed) {
+  private func act(_ job: Listed, isNamed: Bool) {
     guard fits(job), seen.insert(job.inode).inserted else { return }
     let shown = JobName.stem(job.name).printable()
     var place: Place? = job.place
@@ -162,6 +162,7 @@ private final class Mover {
       }
     }
     // Gone, or where this gesture means nothing: it ended meanwhile.
+    guard isNamed else { return }
     hasFailed = true
     console.err.line("\(shown): it ended, or was moved, in the same moment; nothing was done")
   }

@@ -102,14 +102,13 @@ extension Sidecar {
   }
 
   private func encodeRecovery(to out: inout [UInt8]) {
-    if let group {
-      out.append(raw: ",\n  \"group\": ")
-      out.append(string: group)
+    func add(_ key: StaticString, _ text: String?) {
+      guard let text else { return }
+      out.append(raw: key)
+      out.append(string: text)
     }
-    if let duplicateOf {
-      out.append(raw: ",\n  \"duplicateOf\": ")
-      out.append(string: duplicateOf)
-    }
+    add(",\n  \"group\": ", group)
+    add(",\n  \"duplicateOf\": ", duplicateOf)
     if failures != 0 {
       out.append(raw: ",\n  \"failures\": ")
       out.append(integer: Int64(failures))
@@ -118,10 +117,7 @@ extension Sidecar {
       out.append(raw: ",\n  \"crashProgress\": ")
       out.append(integer: crashProgress)
     }
-    if let boot {
-      out.append(raw: ",\n  \"boot\": ")
-      out.append(string: boot)
-    }
+    add(",\n  \"boot\": ", boot)
     if mayRefund { out.append(raw: ",\n  \"mayRefund\": true") }
   }
 }

@@ -81,7 +81,7 @@ extension Queue {
       let best = line.occupied.trailingZeroBitCount
       guard best <= level, open(destination) else { continue }
       if best < level { return true }
-      if isServed(destination) { continue }
+      if destination != entry.destination, isServed(destination) { continue }
       if window <= 1, let head = line.order[best].first, ByMtime.precedes(head, i, entries) {
         return true
       }

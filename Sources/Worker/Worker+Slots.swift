@@ -42,10 +42,13 @@ extension Worker {
   func mayStart(_ line: Int32) -> Bool {
     guard limits.mayStart(line) else { return false }
     if slots.isEmpty { return true }
-    for (set, used) in slots(for: line) where set.held <= used {
-      if (try? set.take()) != true {
-        lackSlots()
-        return false
+    for (set, used) in slots(for: line) {
+      // What ran before there was this limit has no slot, and counts all the same.
+      while set.held <= used {
+        guard (try? set.take()) == true else {
+          lackSlots()
+          return false
+        }
       }
     }
     return true

@@ -68,6 +68,29 @@ internal import Testing
     }
   }
 
+  @Test func newSlotsCountWhatRanBeforeThem() async {
+    let receiver = Receiver(keeping: false) { seen in
+      seen.target.hasPrefix("/long") ? .late(2, "201 Created") : .status("201 Created")
+    }
+    await inYard { yard in
+      let path = yard.source("a", [1])
+      yard.configure("{}")
+      let worker = yard.start()
+      for i in 0..<3 { yard.drop("long\(i)", to: "\(receiver.url)/long\(i)", [path]) }
+      #expect(await eventually { receiver.most == 3 })
+      yard.configure("{\"slots\": 1}")
+      worker.send(SIGHUP)
+      #expect(await eventually { !yard.lines("reload").isEmpty })
+      yard.drop("next", to: receiver.url + "/next", [path])
+      #expect(await yard.wait("next", in: "done"))
+      let begun = receiver.seen("/next").first?.began ?? 0
+      let ends = (0..<3).compactMap { receiver.seen("/long\($0)").first?.at }
+      // Their bodies were there at once, and their answers two seconds later.
+      #expect(ends.count == 3 && ends.allSatisfy { begun > $0 + 1900 * millisecond })
+      #expect(await yard.stop(worker) == 0)
+    }
+  }
+
   @Test func requestsPerSecondSpaceOneDestinationOnly() async {
     let receiver = Receiver(keeping: false) { _ in .status("201 Created") }
     await inYard { yard in
