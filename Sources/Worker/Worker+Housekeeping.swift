@@ -12,8 +12,8 @@ extension Worker {
   /// One timer for all of it: a second while jobs run, slower when idle, so that idling costs
   /// nothing.
   func scheduleTick() {
-    let isBusy = !running.isEmpty || uncommitted > 0 || options.drain || options.poll != nil
-    let delay = isBusy || watcher == nil ? second : 3 * second
+    let isBusy = !running.isEmpty || uncommitted > 0 || options.drain || watcher == nil
+    let delay = isBusy ? min(second, options.poll ?? second) : 3 * second
     ticksSlowly = delay > second
     tickTimer = Loop.shared.after(Clock.monotonic() + delay) { self.tick() }
   }

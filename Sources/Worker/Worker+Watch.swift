@@ -137,8 +137,13 @@ extension Worker {
     scan = nil
     if !firstScanIsOver { readFirst() }
     firstScanIsOver = true
-    let interval = options.poll ?? (watcher == nil ? second : 10 * second)
-    nextScan = Clock.monotonic() + max(interval, took * (options.poll == nil ? 100 : 1))
+    if let poll = options.poll {
+      // From its start, or each second look would come a tick too early and be left out.
+      nextScan = state.startedAt + poll
+    } else {
+      nextScan =
+        Clock.monotonic() + max(watcher == nil ? second : 10 * second, took * 100)
+    }
     if queue.needsRefill { nextScan = Clock.monotonic() }
     pumpSoon()
   }
