@@ -135,6 +135,8 @@ internal import Testing
       for name in places { yard.drop(name, to: "d:\(name)/", [path]) }
       for name in places {
         #expect(await eventually { yard.sidecar(name)?.resume.isEmpty == false })
+        // It is told of before it is there.
+        #expect(await eventually { yard.folder.names("out/\(name)").count == 1 })
       }
       yard.move("paused", "active", "paused")
       yard.move("failed", "active", "failed")

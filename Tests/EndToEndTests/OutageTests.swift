@@ -133,7 +133,7 @@ internal import Testing
       yard.drop("j", to: receiver.url + "/j", [yard.source("a", noise(100_000))])
       yard.drop(
         "two", to: receiver.url + "/two", [yard.source("a", noise(100_000))], "\"attempts\": 2")
-      #expect(await yard.drain() == 1)
+      #expect(await yard.drain() == 1, "\(yard.log)\n\(receiver.seen.count)")
       #expect(yard.sidecar("j")?.attempt == 3)
       #expect(yard.place("two") == "failed")
       #expect(yard.sidecar("two")?.error?.message.hasPrefix("tried 2 times") == true)
@@ -174,10 +174,11 @@ internal import Testing
       yard.drop("stays", to: "http://127.0.0.1:\(port)/x", [path])
       yard.drop("goes", to: "http://127.0.0.1:\(port)/x", [path], "\"expires\": \"\(soon)\"")
       #expect(await eventually { yard.sidecar("stays")?.error?.kind == "unreachable" })
-      #expect(yard.place("goes") == "pending")
+      // In active/ for the moment of a probe.
+      #expect(yard.place("goes") != "failed")
       #expect(await yard.wait("goes", in: "failed", seconds: 6), "\(yard.log)")
       #expect(yard.sidecar("goes")?.error?.kind == "expired")
-      #expect(yard.place("stays") == "pending")
+      #expect(yard.place("stays") != "failed")
       #expect(await yard.stop(worker) == 0)
     }
   }

@@ -25,6 +25,8 @@ final class Receiver: Sendable {
     case cut
     /// It answers after so many seconds.
     case late(Double, String)
+    /// It answers when something has happened, after 30 seconds at most.
+    case when(@Sendable () -> Bool, String)
   }
 
   private let server: FaultServer
@@ -75,6 +77,10 @@ final class Receiver: Sendable {
         case .status(let status, let headers):
           rest()
           connection.send("HTTP/1.1 \(status)\r\n\(headers)Content-Length: 0\r\n\r\n")
+        case .when(let condition, let status):
+          for _ in 0..<15_000 where !condition() { usleep(2_000) }
+          rest()
+          connection.send("HTTP/1.1 \(status)\r\nContent-Length: 0\r\n\r\n")
         case .late(let seconds, let status):
           usleep(UInt32(seconds * 1e6))
           rest()

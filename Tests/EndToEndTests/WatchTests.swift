@@ -136,7 +136,7 @@ extension EndToEnd {
         }
         kill(pid, SIGTSTP)
         // script(1) stops with it, and goes on before it does.
-        #expect(await eventually { isStopped(pid) })
+        #expect(await eventually { isStopped(pid) && isStopped(child.pid) })
         child.send(SIGCONT)
         kill(pid, SIGCONT)
         #expect(await eventually { text(yard).components(hide) == 2 }, "\(text(yard))")

@@ -62,6 +62,12 @@ package final class Child: Sendable {
   }
 }
 
+private let spawning = Locked(())
+
+/// Opens what no program that another test starts in the same moment may inherit: a connection that is
+/// cut, or a pipe that is closed, would stay open with it. The descriptor is close-on-exec afterwards.
+package func withoutSpawning<T: Sendable>(_ body: () -> T) -> T { spawning.with { _ in body() } }
+
 /// Starts a program.
 ///
 /// `environment` is added to this process's; a value of nil takes a variable away. `directory` is
@@ -109,7 +115,9 @@ package func spawn(
     &attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
 
   var pid: pid_t = 0
-  let code = unsafe posix_spawn(&pid, words[0], &actions, &attributes, argv, environ)
+  let code = withoutSpawning {
+    unsafe posix_spawn(&pid, words[0], &actions, &attributes, argv, environ)
+  }
   precondition(code == 0, "can't start \(words[0]): \(Errno(code))")
   return Child(pid)
 }

@@ -22,13 +22,23 @@ package final class FaultServer: Sendable {
     (listener, self.port) = (fd, port)
     startThread { [accepted] in
       while true {
-        let client = accept(fd, nil, nil)
-        if client < 0 {
-          if errno == EINTR || errno == ECONNABORTED { continue }
-          close(fd)
-          return
+        var entry = pollfd(fd: fd, events: Int16(POLLIN), revents: 0)
+        unsafe poll(&entry, 1, -1)
+        let (client, error) = withoutSpawning {
+          let client = accept(fd, nil, nil)
+          let error = errno
+          if client >= 0 { _ = fcntl(client, F_SETFD, FD_CLOEXEC) }
+          return (client, error)
         }
-        _ = fcntl(client, F_SETFD, FD_CLOEXEC)
+        if client < 0 {
+          // Shut down; all else passes, such as too many open files.
+          if error == EINVAL || error == EBADF {
+            close(fd)
+            return
+          }
+          usleep(1_000)
+          continue
+        }
         let number = accepted.with { count in
           count += 1
           return count

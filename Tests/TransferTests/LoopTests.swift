@@ -153,9 +153,12 @@ extension Transfers {
       _ = unsafe read(fd, &byte, 1)
     }
     private func pipe() -> (Int32, Int32) {
-      var fds: [Int32] = [0, 0]
-      _ = unsafe Glibc.pipe(&fds)
-      return (fds[0], fds[1])
+      withoutSpawning {
+        var fds: [Int32] = [0, 0]
+        _ = unsafe Glibc.pipe(&fds)
+        for fd in fds { _ = fcntl(fd, F_SETFD, FD_CLOEXEC) }
+        return (fds[0], fds[1])
+      }
     }
 
     /// A task that always has something to do must not keep events and timers from being served.
