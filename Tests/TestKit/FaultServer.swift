@@ -8,6 +8,7 @@ package final class FaultServer: Sendable {
   package let port: Int
   private let listener: Int32
   private let accepted = Locked(0)
+  private let isStopped = Locked(false)
 
   /// Listens on `port`, or a free one; the connection is closed when `serve` returns.
   /// `receiveBuffer` bytes (SO_RCVBUF) make the client feel at once how fast it reads.
@@ -58,7 +59,14 @@ package final class FaultServer: Sendable {
   /// Connections up to now.
   package var connections: Int { accepted.with { $0 } }
   /// No further connections; those that are open go on.
-  package func stop() { shutdown(listener, Int32(SHUT_RDWR)) }
+  package func stop() {
+    // Once: afterwards the number is another server's.
+    let isFirst = isStopped.with { isStopped in
+      defer { isStopped = true }
+      return !isStopped
+    }
+    if isFirst { shutdown(listener, Int32(SHUT_RDWR)) }
+  }
 
   /// What a request's head says.
   package struct Head: Sendable {
