@@ -49,6 +49,12 @@ let package = Package(
     .target(
       name: "TestKit", dependencies: ["CLinux", "System", "Loop"], path: "Tests/TestKit",
       swiftSettings: strict),
+    .executableTarget(
+      name: "simulation",
+      dependencies: [
+        "Worker", "Destinations", "Transfer", "Loop", "Spool", "Jobs", "Configuration", "System",
+        "TestKit",
+      ], path: "Tests/Simulation", swiftSettings: strict),
     tests("SystemTests", ["System"]),
     tests("JobsTests", ["Jobs", "Configuration", "System", "CJansson"]),
     tests("SpoolTests", ["Spool", "Jobs", "System"]),

@@ -16,7 +16,6 @@ struct Checkup {
   let findings: Findings
 
   /// A producer's temporary is no stray before this age: it may still be written.
-  private static let patience = 3600 * second
 
   func run() throws(Errno) {
     let workers = try checkWorkers()
@@ -43,7 +42,7 @@ struct Checkup {
       }
       return workers
     }
-    for uuid in try spool.removeDeadWorkers() {
+    for uuid in try spool.removeDeadWorkers(now: Clock.wall()) {
       findings.fine("workers: removed what the dead worker \(uuid) left behind")
     }
     return try spool.otherWorkers()
@@ -60,7 +59,7 @@ struct Checkup {
       var found: [(Name, String)] = []
       try spool.calls.list(fd) { names in
         for name in names {
-          if let uuid = temporaryOwner(name), !alive.contains(uuid), uuid != spool.uuid {
+          if let uuid = Spool.temporaryOwner(name), !alive.contains(uuid), uuid != spool.uuid {
             found.append((name, uuid))
           }
         }
@@ -68,7 +67,7 @@ struct Checkup {
       }
       for (name, uuid) in found {
         guard let facts = try spool.calls.factsIfThere(of: name, in: fd) else { continue }
-        if !dead.contains(uuid), now - facts.changed < Self.patience { continue }
+        if !dead.contains(uuid), now - facts.changed < Spool.strayAge { continue }
         strays += 1
         let shown = "\(spool.path)/\(directory)/\(name)"
         if repairs {
@@ -178,18 +177,4 @@ struct Checkup {
     }
     if owed == 0 { findings.fine("sidecars: none owes a clean-up") }
   }
-}
-
-/// `UUID` of `.UUID.anything`.
-func temporaryOwner(_ name: Name) -> String? {
-  let bytes = Array(name.bytes)
-  guard bytes.count > 38, bytes[0] == UInt8(ascii: "."), bytes[37] == UInt8(ascii: ".") else {
-    return nil
-  }
-  let uuid = bytes[1..<37]
-  let isUUID = uuid.enumerated().allSatisfy { index, byte in
-    [8, 13, 18, 23].contains(index)
-      ? byte == UInt8(ascii: "-") : 0x30...0x39 ~= byte || 0x61...0x66 ~= byte
-  }
-  return isUUID ? String(decoding: uuid, as: UTF8.self) : nil
 }

@@ -14,8 +14,15 @@ internal import Transfer
   /// What the configured destinations are made of, parsed once.
   private var settings: [String: HTTPDestination.Settings] = [:]
 
-  package init(_ configuration: Configuration, durable: Bool, rates: RateLimits) {
+  /// What a configured name means in a simulation.
+  private let instead: (@OnLoop (String) -> any Destination)?
+
+  package init(
+    _ configuration: Configuration, durable: Bool, rates: RateLimits,
+    instead: (@OnLoop (String) -> any Destination)? = nil
+  ) {
     (self.configuration, self.durable, self.rates) = (configuration, durable, rates)
+    self.instead = instead
   }
 
   /// Why a job has no destination.
@@ -67,6 +74,7 @@ internal import Transfer
         key: key, base: String(path[...slash]), below: "", takesNames: true,
         writeRoots: configuration.effectiveWriteRoots, durable: durable)
     }
+    if let instead, configuration.destinations[key] != nil { return instead(key) }
     guard let known = configuration.destinations[key], known.kind == .file else { return nil }
     return FileDestination(
       key: key, base: known.path, below: "", takesNames: true, writeRoots: nil, durable: durable)
@@ -143,6 +151,7 @@ internal import Transfer
     -> any Destination
   {
     guard let known = configuration.destinations[name] else { throw .unknown(name) }
+    if let instead { return instead(name) }
     if known.kind == .file {
       try noHTTP(job)
       return FileDestination(

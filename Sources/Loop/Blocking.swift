@@ -43,6 +43,12 @@ package enum Blocking {
 
   /// Runs `body` on such a thread, as soon as one is free.
   package static func submit(_ body: @escaping @Sendable () -> Void) {
+    if Clock.isSimulated {
+      OnLoop.assume {
+        _ = Loop.shared.after(Clock.monotonic() + simulatedTime(millisecond)) { body() }
+      }
+      return
+    }
     let isShort = pool.with { pool in
       pool.waiting.append(body)
       // An idle thread that has been signalled counts as idle until it has woken up.
@@ -64,6 +70,9 @@ package enum Blocking {
     alone?()
     pool.signal()
   }
+
+  /// In a simulation: how long a thread takes, by what it usually takes (nanoseconds).
+  @OnLoop package static var simulatedTime: (Int64) -> Int64 = { $0 }
 
   private static func work() {
     while true {

@@ -77,7 +77,7 @@ internal import System
 
   private func add(_ work: Work) {
     if isHere {
-      local.append(work)
+      local.append(work, process)
       return
     }
     let wake = mail.with { mail in
@@ -104,6 +104,10 @@ internal import System
   }
   /// Runs `body` on the loop later, never from within this call.
   package func post(_ body: @escaping @Sendable @OnLoop () -> Void) { add(.body(body)) }
+  /// The same as a simulated process.
+  package func post(as process: Int, _ body: @escaping @Sendable @OnLoop () -> Void) {
+    local.append(.body(body), process)
+  }
 
   /// Starts a root task that stays on the loop's thread from its first to its last line.
   @discardableResult
@@ -145,12 +149,58 @@ internal import System
     let serial = unsafe asUnownedSerialExecutor()
     let task = unsafe asUnownedTaskExecutor()
     for _ in 0..<Self.workPerTurn {
-      guard let work = local.next() else { return }
+      guard let (work, process) = local.next() else { return }
+      self.process = process
+      if deadProcesses.contains(process) { continue }
       switch work {
       case .job(let job): unsafe job.runSynchronously(isolatedTo: serial, taskExecutor: task)
       case .body(let body): OnLoop.assume(body)
       }
     }
+  }
+
+  // MARK: Simulation
+
+  /// Which of several simulated processes runs right now; what it starts is its own. 0: none.
+  package var process = 0
+  private var deadProcesses: Set<Int> = []
+
+  /// What a simulated process has begun never goes on: neither its timers nor its tasks.
+  package func kill(_ process: Int) {
+    deadProcesses.insert(process)
+    timers.removeAll(of: process)
+  }
+
+  /// Makes the calling thread the loop's for a simulation, which has the process to itself.
+  package func beginSimulation() { thread.store(pthread_self(), ordering: .relaxed) }
+
+  /// Forgets all work, timers and processes, for the next simulation.
+  package func endSimulation() {
+    (local, timers, deadProcesses, process) = (WorkQueue(), Timers(), [], 0)
+  }
+
+  /// Runs what is ready now, without ever waiting, and gives the time of the next timer.
+  package func simulate() -> Int64? {
+    _ = collect()
+    while !local.isEmpty { runWork() }
+    for id in timers.due(Clock.monotonic()) { runTimer(id) }
+    return local.isEmpty ? timers.next : 0
+  }
+
+  private func runTimer(_ id: TimerID) {
+    guard let (body, process) = timers.take(id), !deadProcesses.contains(process) else { return }
+    self.process = process
+    OnLoop.assume(body)
+  }
+
+  /// Runs timers of other processes that are due, within a call of the running one: plain bodies may
+  /// come between any two of its calls, as on another core.
+  package func interleave() {
+    let own = process
+    for id in timers.due(Clock.monotonic()) {
+      if timers.owner(of: id) == own { timers.putBack(id) } else { runTimer(id) }
+    }
+    process = own
   }
 
   /// Makes `run` return soon; callable from any thread. Work and timers stay for the next run.
@@ -167,7 +217,7 @@ internal import System
       mail.stopping = false
       return all
     }
-    local.append(contentsOf: work)
+    local.append(contentsOf: work, process)
     return stopping
   }
 
@@ -196,20 +246,20 @@ internal import System
       if let ready = ready[fd] { OnLoop.assume(ready) }
     }
     if timers.isEmpty { return }
-    for body in timers.due(Clock.monotonic()) {
-      if let body = timers.take(body) { OnLoop.assume(body) }
-    }
+    for id in timers.due(Clock.monotonic()) { runTimer(id) }
   }
 }
 
 /// A first-in, first-out queue of work.
 private struct WorkQueue {
-  private var items: [Loop.Work] = []
+  private var items: [(work: Loop.Work, process: Int)] = []
   private var head = 0
   var isEmpty: Bool { head == items.count }
-  mutating func append(_ work: Loop.Work) { items.append(work) }
-  mutating func append(contentsOf work: [Loop.Work]) { items.append(contentsOf: work) }
-  mutating func next() -> Loop.Work? {
+  mutating func append(_ work: Loop.Work, _ process: Int) { items.append((work, process)) }
+  mutating func append(contentsOf work: [Loop.Work], _ process: Int) {
+    for one in work { items.append((one, process)) }
+  }
+  mutating func next() -> (work: Loop.Work, process: Int)? {
     if head == items.count {
       if head > 0 {
         items.removeAll(keepingCapacity: head < 4096)

@@ -7,20 +7,41 @@ package struct TimerID: Hashable, Sendable { let raw: Int }
 struct Timers {
   private var heap: [(at: Int64, id: Int)] = []
   /// Cancelled ones are gone here at once and from the heap later.
-  private var bodies: [Int: @OnLoop () -> Void] = [:]
+  private var bodies: [Int: Timer] = [:]
+  private struct Timer {
+    var at: Int64
+    var process: Int
+    var body: @OnLoop () -> Void
+  }
   private var lastID = 0
 
   var isEmpty: Bool { bodies.isEmpty }
 
-  mutating func add(_ at: Int64, _ body: @escaping @OnLoop () -> Void) -> TimerID {
+  mutating func add(_ at: Int64, _ process: Int, _ body: @escaping @OnLoop () -> Void) -> TimerID {
     lastID += 1
-    bodies[lastID] = body
+    bodies[lastID] = Timer(at: at, process: process, body: body)
     push((at, lastID))
     return TimerID(raw: lastID)
   }
   @discardableResult
-  mutating func take(_ id: TimerID) -> (@OnLoop () -> Void)? {
-    bodies.removeValue(forKey: id.raw)
+  mutating func take(_ id: TimerID) -> (body: @OnLoop () -> Void, process: Int)? {
+    bodies.removeValue(forKey: id.raw).map { ($0.body, $0.process) }
+  }
+  /// Which simulated process set it.
+  func owner(of id: TimerID) -> Int? { bodies[id.raw]?.process }
+  /// Takes back what `due` gave: it is due again.
+  mutating func putBack(_ id: TimerID) {
+    if let timer = bodies[id.raw] { push((timer.at, id.raw)) }
+  }
+  mutating func removeAll(of process: Int) {
+    for (id, timer) in bodies where timer.process == process { bodies[id] = nil }
+  }
+  /// When the first one is due.
+  var next: Int64? {
+    mutating get {
+      while let first = heap.first, bodies[first.id] == nil { pop() }
+      return heap.first?.at
+    }
   }
   mutating func cancel(_ id: TimerID) {
     if take(id) == nil { return }
@@ -84,7 +105,7 @@ extension Loop {
   /// in the past: in the next turn.
   @OnLoop @discardableResult
   package func after(_ monotonic: Int64, _ body: @escaping @OnLoop () -> Void) -> TimerID {
-    timers.add(monotonic, body)
+    timers.add(monotonic, process, body)
   }
   /// Ends a timer; nothing happens when it has run already.
   @OnLoop package func cancel(_ id: TimerID) { timers.cancel(id) }

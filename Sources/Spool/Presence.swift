@@ -28,13 +28,13 @@ package final class Presence: Sendable {
         let there = try spool.calls.factsIfThere(of: name, in: spool.workers.raw)
         if there?.isSameFile(as: mine) == true { return file }
       }
-      usleep(1_000)
+      if !Clock.isSimulated { usleep(1_000) }
     }
     throw .wouldBlock
   }
 
   /// Sets the heartbeat: the lock file's mtime, now by the filesystem's own clock.
-  package func beat() { _ = futimens(lock.raw, nil) }
+  package func beat() { spool.calls.touch(lock.raw) }
 
   /// Writes workers/UUID.json or UUID.prom for people and programs; best effort.
   package func publish(_ text: [UInt8], suffix: String) {
@@ -46,13 +46,14 @@ package final class Presence: Sendable {
       try spool.calls.write(file.raw, text)
       try spool.calls.replace(temporary, in: spool.workers.raw, as: target)
     } catch {
-      try? spool.calls.unlink(temporary, in: spool.workers.raw)
+      spool.discard(temporary, in: spool.workers.raw)
     }
   }
 
-  /// Removes what this worker leaves behind, its lock last.
+  /// Removes what this worker leaves behind, its lock last; the lock stays where a temporary does, so
+  /// that the next worker takes both for a dead one's.
   package func leave() {
-    for suffix in [".json", ".prom", ".lock"] {
+    for suffix in spool.hasLeftovers ? [".json", ".prom"] : [".json", ".prom", ".lock"] {
       try? spool.calls.unlink(Name(spool.uuid + suffix), in: spool.workers.raw)
     }
   }
@@ -82,9 +83,10 @@ extension Spool {
 
   /// Removes the temporaries and files of dead workers; whoever gets the dead lock does it. Returns
   /// whose.
-  package func removeDeadWorkers() throws(Errno) -> [String] {
+  package func removeDeadWorkers(now: Int64) throws(Errno) -> [String] {
     var removed: [String] = []
     for name in try calls.names(in: workers.raw) {
+      try? removeStray(name, in: workers.raw, now: now)
       guard let id = Self.uuid(of: name), id != uuid else { continue }
       let lock: Descriptor
       do throws(Errno) {
@@ -100,20 +102,57 @@ extension Spool {
         pending.raw, active.raw, paused.raw, done.raw, failed.raw, progress.raw, workers.raw,
       ]
       let prefix = Array(".\(id).".utf8)
+      var isClean = true
       for directory in directories {
         var strays: [Name] = []
         try calls.list(directory) { names in
           strays += names.filter { $0.bytes.starts(with: prefix) }
           return true
         }
-        for stray in strays { try? calls.unlink(stray, in: directory) }
+        for stray in strays {
+          do throws(Errno) {
+            try calls.unlink(stray, in: directory)
+          } catch {
+            isClean = isClean && error == .missing
+          }
+        }
       }
+      // Where something stays, so does the lock, for the next look.
+      if !isClean { continue }
       for suffix in [".json", ".prom", ".lock"] {
         try? calls.unlink(Name(id + suffix), in: workers.raw)
       }
       removed.append(id)
     }
     return removed
+  }
+
+  /// `UUID` of `.UUID.anything`.
+  package static func temporaryOwner(_ name: Name) -> String? {
+    let bytes = Array(name.bytes)
+    guard bytes.count > 38, bytes[0] == UInt8(ascii: "."), bytes[37] == UInt8(ascii: ".") else {
+      return nil
+    }
+    let uuid = bytes[1..<37]
+    let isUUID = uuid.enumerated().allSatisfy { index, byte in
+      [8, 13, 18, 23].contains(index)
+        ? byte == UInt8(ascii: "-") : 0x30...0x39 ~= byte || 0x61...0x66 ~= byte
+    }
+    return isUUID ? String(decoding: uuid, as: UTF8.self) : nil
+  }
+
+  /// How old (nanoseconds) a temporary is at least that nobody can be writing any more.
+  package static let strayAge = 3600 * second
+
+  /// Removes a temporary whose writer's lock is gone, too, as a power cut may leave it; called for each
+  /// name in progress/ and workers/, where workers write.
+  package func removeStray(_ name: Name, in directory: Int32, now: Int64) throws(Errno) {
+    guard let owner = Self.temporaryOwner(name), owner != uuid,
+      try calls.factsIfThere(of: Name(owner + ".lock"), in: workers.raw) == nil,
+      let facts = try calls.factsIfThere(of: name, in: directory),
+      max(facts.changed, facts.modified) < now - Self.strayAge
+    else { return }
+    try calls.unlink(name, in: directory)
   }
 
   /// `UUID` of `UUID.lock`.

@@ -55,6 +55,12 @@ extension Spool {
     let id = try self.id(of: fd, facts)
     guard isMine, var sidecar = known else {
       if let verdict = try finishMoveBack(name, facts, id) { return verdict }
+      if let known, try self.id(of: name, in: .pending) == known.id {
+        // Put here by hand under the name of a job that waits, and whose word this is.
+        try moveAside(name, of: facts, id: id, from: .active, to: .pending)
+        try syncDirectory(pending.raw)
+        return .requeued(crashes: 0)
+      }
       return try adoptWithoutWord(name, facts, id, now: now, boot: boot, backOff: backOff)
     }
     switch sidecar.state {

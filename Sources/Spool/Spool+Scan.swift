@@ -83,13 +83,15 @@ extension Spool {
       Place.allCases.map { ($0.rawValue, directory($0)) }
       + [("progress", progress.raw), ("workers", workers.raw)]
     for (name, fd) in open {
-      guard let there = try? calls.facts(of: Name(name), in: root.raw),
-        let ours = try? calls.facts(of: fd)
-      else {
-        replaced.append(name)
-        continue
+      do throws(Errno) {
+        let there = try calls.factsIfThere(of: Name(name), in: root.raw)
+        let ours = try calls.facts(of: fd)
+        if there?.isSameFile(as: ours) != true { replaced.append(name) }
+      } catch {
+        // ESTALE: a network filesystem's way to say that it is gone. Any other is trouble of this
+        // moment, and the next look tells.
+        if error == .stale { replaced.append(name) }
       }
-      if there.inode != ours.inode || there.device != ours.device { replaced.append(name) }
     }
     return replaced
   }

@@ -49,7 +49,7 @@ extension Spool {
       try file.close()
       try calls.replace(temporary, in: progress.raw, as: name)
     } catch {
-      try? calls.unlink(temporary, in: progress.raw)
+      discard(temporary, in: progress.raw)
       throw error
     }
   }

@@ -30,7 +30,7 @@ extension Spool {
       try calls.sync(target)
       return chosen
     } catch {
-      try? calls.unlink(temporary, in: target)
+      discard(temporary, in: target)
       throw error
     }
   }

@@ -60,6 +60,7 @@ package final class Spool: Sendable {
   /// This process's own, for temporaries.
   package let uuid: String
   private let counter = Locked(0)
+  private let leftBehind = Locked(false)
 
   package enum Durability: String, Sendable, CaseIterable {
     /// Proof against power cuts: fsync before a state counts.
@@ -121,6 +122,18 @@ package final class Spool: Sendable {
     }
     return Name(".\(uuid).\(n)")
   }
+
+  /// Removes a temporary that isn't needed after all; where that fails, whoever finds this process
+  /// dead does it.
+  func discard(_ temporary: Name, in directory: Int32) {
+    do throws(Errno) {
+      try calls.unlink(temporary, in: directory)
+    } catch {
+      if error != .missing { leftBehind.with { $0 = true } }
+    }
+  }
+  /// A temporary of this process is still there.
+  var hasLeftovers: Bool { leftBehind.with { $0 } }
 
   /// Makes a directory's names durable, where the spool promises that.
   func syncDirectory(_ directory: Int32) throws(Errno) {

@@ -19,7 +19,20 @@ package struct Calls: Sendable {
   package static let live = Calls(fault: nil)
 
   private let fault: (@Sendable (Call) -> Int32?)?
-  package init(fault: (@Sendable (Call) -> Int32?)?) { self.fault = fault }
+  /// Nil: the machine's own.
+  package let kernel: (any Kernel)?
+  package init(fault: (@Sendable (Call) -> Int32?)?) { (self.fault, kernel) = (fault, nil) }
+  /// All calls go to a simulated kernel.
+  package init(kernel: any Kernel) { (fault, self.kernel) = (nil, kernel) }
+
+  /// Runs a call of a simulated kernel, which returns -errno; repeats it on EINTR.
+  private func simulated(_ body: () -> Int) throws(Errno) -> Int {
+    while true {
+      let result = body()
+      if result >= 0 { return result }
+      if result != -Int(EINTR) { throw Errno(Int32(-result)) }
+    }
+  }
 
   /// Runs a call that returns -1 and sets errno; repeats it on EINTR.
   @inline(__always)
@@ -57,7 +70,11 @@ extension Calls {
   package func open(
     _ name: Name, in directory: Int32 = AT_FDCWD, _ flags: Int32, mode: mode_t = 0o644
   ) throws(Errno) -> Descriptor {
-    Descriptor(
+    if let kernel {
+      let fd = try simulated { kernel.open(name, in: directory, flags) }
+      return Descriptor(owning: Int32(fd))
+    }
+    return Descriptor(
       owning: try posix(.open) {
         unsafe openat(directory, name.cString, flags | O_CLOEXEC, mode)
       })
@@ -73,7 +90,8 @@ extension Calls {
   package func openBeneath(_ name: Name, in root: Int32, _ flags: Int32) throws(Errno)
     -> Descriptor
   {
-    Descriptor(
+    if kernel != nil { return try open(name, in: root, flags) }
+    return Descriptor(
       owning: try linux(.open) {
         unsafe clinux_openat2(
           root, name.cString, UInt64(UInt32(bitPattern: flags | O_CLOEXEC)),
@@ -99,6 +117,12 @@ extension Calls {
     }
   }
   private func facts(_ fd: Int32, _ name: Name, _ flags: Int) throws(Errno) -> Facts {
+    if let kernel {
+      var facts: Facts?
+      _ = try simulated { kernel.facts(fd, name, &facts) }
+      if let facts { return facts }
+      throw .missing
+    }
     var f = clinux_facts()
     _ = try linux(.statx) { unsafe clinux_statx(fd, name.cString, Int32(flags), &f) }
     return Facts(f)
@@ -108,11 +132,13 @@ extension Calls {
     var bytes = [UInt8](repeating: 0, count: limit)
     var count = 0
     while count < limit {
-      let got = try posix(.read) {
-        unsafe bytes.withUnsafeMutableBytes { buffer in
-          unsafe pread(fd, buffer.baseAddress! + count, limit - count, off_t(count))
+      let piece = unsafe bytes.withUnsafeMutableBytes { buffer in
+        Result { () throws(Errno) in
+          unsafe try read(
+            fd, UnsafeMutableRawBufferPointer(rebasing: buffer[count...]), at: Int64(count))
         }
       }
+      let got = try piece.get()
       if got == 0 { break }
       count += got
     }
@@ -122,6 +148,10 @@ extension Calls {
   package func write(_ fd: Int32, _ bytes: [UInt8]) throws(Errno) {
     var done = 0
     while done < bytes.count {
+      if let kernel {
+        done += try simulated { kernel.write(fd, bytes[done...], at: nil) }
+        continue
+      }
       done += try posix(.write) {
         unsafe bytes.withUnsafeBytes { buffer in
           unsafe Glibc.write(fd, buffer.baseAddress! + done, buffer.count - done)
@@ -132,25 +162,43 @@ extension Calls {
   package func write(_ fd: Int32, _ buffer: UnsafeRawBufferPointer, at offset: Int64) throws(Errno)
     -> Int
   {
-    try posix(.write) {
+    if let kernel {
+      return try simulated { unsafe kernel.write(fd, Array(buffer)[...], at: offset) }
+    }
+    return try posix(.write) {
       unsafe pwrite(fd, buffer.baseAddress, buffer.count, off_t(offset))
     }
   }
   package func read(_ fd: Int32, _ buffer: UnsafeMutableRawBufferPointer, at offset: Int64)
     throws(Errno) -> Int
   {
-    try posix(.read) {
+    if let kernel { return try simulated { unsafe kernel.read(fd, buffer, at: offset) } }
+    return try posix(.read) {
       unsafe pread(fd, buffer.baseAddress, buffer.count, off_t(offset))
     }
   }
   /// Corresponds to `ftruncate`.
   package func truncate(_ fd: Int32, to size: Int64) throws(Errno) {
+    if let kernel {
+      _ = try simulated { kernel.truncate(fd, to: size) }
+      return
+    }
     _ = try posix(.truncate) { ftruncate(fd, off_t(size)) }
   }
   /// Corresponds to `fsync`; of a directory it makes its names durable.
-  package func sync(_ fd: Int32) throws(Errno) { _ = try posix(.fsync) { fsync(fd) } }
+  package func sync(_ fd: Int32) throws(Errno) {
+    if let kernel {
+      _ = try simulated { kernel.sync(fd) }
+      return
+    }
+    _ = try posix(.fsync) { fsync(fd) }
+  }
   /// Corresponds to `syncfs`: everything on the filesystem of `fd`.
   package func syncFilesystem(_ fd: Int32) throws(Errno) {
+    if let kernel {
+      _ = try simulated { kernel.syncAll() }
+      return
+    }
     _ = try linux(.syncfs) { clinux_syncfs(fd) }
   }
 }
@@ -163,14 +211,20 @@ extension Calls {
   package func move(_ name: Name, from: Int32, to: Int32, as other: Name? = nil) throws(Errno) {
     let target = other ?? name
     do throws(Errno) {
+      if let kernel {
+        _ = try simulated { kernel.rename(name, from, target, to, replacing: false) }
+        return
+      }
       _ = try linux(.rename) {
         unsafe clinux_renameat2(
           from, name.cString, to, target.cString, UInt32(CLINUX_NOREPLACE))
       }
     } catch {
       guard error == .invalid || error.code == ENOSYS else { throw error }
-      _ = try posix(.link) { unsafe linkat(from, name.cString, to, target.cString, 0) }
+      try link(name, from, target, to)
       do throws(Errno) {
+        // No power cut may keep the second of the two and lose the first.
+        try sync(to)
         try unlink(name, in: from)
       } catch {
         // Somebody moved or removed it after the link: then this move never was.
@@ -179,13 +233,28 @@ extension Calls {
       }
     }
   }
+  private func link(_ name: Name, _ from: Int32, _ target: Name, _ to: Int32) throws(Errno) {
+    if let kernel {
+      _ = try simulated { kernel.link(name, from, target, to) }
+      return
+    }
+    _ = try posix(.link) { unsafe linkat(from, name.cString, to, target.cString, 0) }
+  }
   /// Corresponds to `renameat`: what bears the target's name is replaced.
   package func replace(_ name: Name, in directory: Int32, as target: Name) throws(Errno) {
+    if let kernel {
+      _ = try simulated { kernel.rename(name, directory, target, directory, replacing: true) }
+      return
+    }
     _ = try posix(.replace) {
       unsafe renameat(directory, name.cString, directory, target.cString)
     }
   }
   package func unlink(_ name: Name, in directory: Int32) throws(Errno) {
+    if let kernel {
+      _ = try simulated { kernel.unlink(name, in: directory) }
+      return
+    }
     _ = try posix(.unlink) { unsafe unlinkat(directory, name.cString, 0) }
   }
   /// False when it was there already.
@@ -194,6 +263,10 @@ extension Calls {
     throws(Errno) -> Bool
   {
     do throws(Errno) {
+      if let kernel {
+        _ = try simulated { kernel.makeDirectory(name, in: directory) }
+        return true
+      }
       _ = try posix(.mkdir) { unsafe mkdirat(directory, name.cString, mode) }
       return true
     } catch {
@@ -230,9 +303,18 @@ extension Calls {
 
 /// Locks, leases and the filesystem itself.
 extension Calls {
+  fileprivate func entries(_ kernel: any Kernel, _ fd: Int32) throws(Errno) -> [(UInt64, Name)] {
+    var all: [(UInt64, Name)] = []
+    _ = try simulated { kernel.entries(fd, &all) }
+    return all
+  }
   /// False when somebody else holds it (flock(2), exclusive, without waiting).
   package func tryLock(_ fd: Int32) throws(Errno) -> Bool {
     do throws(Errno) {
+      if let kernel {
+        _ = try simulated { kernel.lock(fd) }
+        return true
+      }
       _ = try posix(.flock) { flock(fd, LOCK_EX | LOCK_NB) }
       return true
     } catch {
@@ -243,6 +325,7 @@ extension Calls {
   /// True when nobody on this machine has the file open for writing, false when somebody has, nil
   /// where that can't be asked (another owner's file, most network filesystems); F_SETLEASE, fcntl(2).
   package func hasNoWriter(_ fd: Int32) -> Bool? {
+    if let kernel { return kernel.hasNoWriter(fd) }
     do throws(Errno) {
       _ = try linux(.lease) { clinux_no_writer(fd) }
       return true
@@ -251,12 +334,18 @@ extension Calls {
     }
   }
   package func filesystemType(_ fd: Int32) throws(Errno) -> FilesystemType {
+    if kernel != nil { return .tmpfs }
     var code: Int32 = 0
     let number = unsafe clinux_filesystem_type(fd, &code)
     if code < 0 { throw Errno(-code) }
     return FilesystemType(number)
   }
+  /// Sets mtime to now by the filesystem's own clock; corresponds to `futimens`.
+  package func touch(_ fd: Int32) {
+    if let kernel { kernel.touch(fd) } else { _ = futimens(fd, nil) }
+  }
   package func space(_ fd: Int32) throws(Errno) -> Space {
+    if let kernel { return kernel.space() }
     var s = clinux_space()
     _ = try linux(.space) { unsafe clinux_space(fd, &s) }
     return Space(
@@ -268,7 +357,9 @@ extension Calls {
 /// A directory being read, batch by batch.
 package final class Listing {
   private let directory: Descriptor
-  private var buffer = [UInt8](repeating: 0, count: 32 << 10)
+  private lazy var buffer = [UInt8](repeating: 0, count: 32 << 10)
+  /// By a simulated kernel, which gives all at once.
+  private var isRead = false
 
   package init(_ directory: consuming Descriptor) { self.directory = directory }
 
@@ -285,6 +376,11 @@ package final class Listing {
   @inline(__always)
   private func batch<T>(_ calls: Calls, _ make: (UInt64, Name) -> T) throws(Errno) -> [T]? {
     let fd = directory.raw
+    if let kernel = calls.kernel {
+      if isRead { return nil }
+      isRead = true
+      return try calls.entries(kernel, fd).map(make)
+    }
     var failure: Errno?
     let names: [T]? = unsafe buffer.withUnsafeMutableBytes { buffer in
       let count: Int

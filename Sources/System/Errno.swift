@@ -23,6 +23,7 @@ package struct Errno: Error, Equatable, Hashable, Sendable, CustomStringConverti
   package static let noDevice = Errno(ENXIO)
   package static let tooLong = Errno(ENAMETOOLONG)
   package static let tooManyOpenFiles = Errno(EMFILE)
+  package static let stale = Errno(ESTALE)
   package static let timedOut = Errno(ETIMEDOUT)
 
   /// The disk, the inodes or the quota are used up: it may work again later.

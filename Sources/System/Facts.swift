@@ -15,6 +15,14 @@ package struct Facts: Sendable, Equatable {
   package var owner: UInt32
   package var group: UInt32
 
+  package init(
+    inode: UInt64, size: Int64, modified: Int64, changed: Int64, born: Int64?, mode: UInt32,
+    links: UInt32
+  ) {
+    (device, owner, group) = (1, 0, 0)
+    (self.inode, self.size, self.modified, self.changed) = (inode, size, modified, changed)
+    (self.born, self.mode, self.links) = (born, mode, links)
+  }
   init(_ f: clinux_facts) {
     device = f.device
     inode = f.inode
@@ -59,11 +67,18 @@ package struct Facts: Sendable, Equatable {
 package struct Descriptor: ~Copyable, Sendable {
   package let raw: Int32
   package init(owning raw: Int32) { self.raw = raw }
-  deinit { _ = Glibc.close(raw) }
+  deinit {
+    if raw >= SimulatedKernel.firstDescriptor {
+      SimulatedKernel.close(raw)
+    } else {
+      _ = Glibc.close(raw)
+    }
+  }
   /// Closes it and tells of a failure; never to be repeated, not on EINTR either.
   package consuming func close() throws(Errno) {
     let fd = raw
     discard self
+    if fd >= SimulatedKernel.firstDescriptor { return SimulatedKernel.close(fd) }
     if Glibc.close(fd) < 0 {
       let code = errno
       if code != EINTR { throw Errno(code) }

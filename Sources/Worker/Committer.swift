@@ -18,13 +18,32 @@ final class Committer: Sendable {
 
   init(_ spool: Spool) {
     self.spool = spool
-    startThread { [self] in work() }
+    if !Clock.isSimulated { startThread { [self] in work() } }
   }
 
   /// Calls `done` on the loop when the ending can't be lost any more, or could not be written.
   func commit(_ ending: Ending, _ done: @escaping @Sendable @OnLoop (Ended) -> Void) {
+    if Clock.isSimulated {
+      box.with { $0.waiting.append((ending, done)) }
+      OnLoop.assume {
+        let time = Blocking.simulatedTime(Self.gather)
+        _ = Loop.shared.after(Clock.monotonic() + time) { self.commitGroup(odd: time & 1 == 1) }
+      }
+      return
+    }
     box.with { $0.waiting.append((ending, done)) }
     box.signal()
+  }
+
+  /// In a simulation: all that waits.
+  @OnLoop private func commitGroup(odd: Bool) {
+    let group = box.with { box in
+      let group = box.waiting
+      box.waiting = []
+      return group
+    }
+    let results = spool.commit(group.map(\.0), wholeFilesystem: odd)
+    for ((_, done), result) in zip(group, results) { done(result) }
   }
 
   /// Ends the thread when it has committed what waits.

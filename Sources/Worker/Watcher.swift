@@ -16,31 +16,46 @@ internal import System
     var isRemoval: Bool { mask & UInt32(IN_DELETE) != 0 }
   }
 
-  private let descriptor: Descriptor
+  private let descriptor: Descriptor?
+  private let fd: Int32
+  private let kernel: (any Kernel)?
+  private let handle: @OnLoop ([Event]) -> Void
   private var directories: [Int32: Int] = [:]
   private var buffer = [UInt8](repeating: 0, count: 64 << 10)
 
   /// Nil where the system has no more of them.
-  init?(_ handle: @escaping @OnLoop ([Event]) -> Void) {
+  init?(_ calls: Calls, _ handle: @escaping @OnLoop ([Event]) -> Void) {
+    (kernel, self.handle) = (calls.kernel, handle)
+    if kernel != nil {
+      descriptor = nil
+      fd = -1
+      return
+    }
     let fd = clinux_inotify()
     if fd < 0 { return nil }
+    self.fd = fd
     descriptor = Descriptor(owning: fd)
-    Loop.shared.watch(fd) { handle(self.read()) }
+    Loop.shared.watch(fd) { handle(self.read(fd)) }
   }
-
-  func close() { Loop.shared.unwatch(descriptor.raw) }
 
   /// False when the directory can't be watched.
   func add(_ path: String, _ mask: UInt32, as number: Int) -> Bool {
-    let wd = unsafe clinux_inotify_add(descriptor.raw, path, mask | UInt32(IN_ONLYDIR))
+    if let kernel {
+      let process = Loop.shared.process
+      return kernel.watch(path, mask) { mask, name in
+        Loop.shared.post(as: process) {
+          self.handle([Event(directory: number, mask: mask, name: name)])
+        }
+      }
+    }
+    let wd = unsafe clinux_inotify_add(fd, path, mask | UInt32(IN_ONLYDIR))
     if wd < 0 { return false }
     directories[wd] = number
     return true
   }
 
-  private func read() -> [Event] {
+  private func read(_ fd: Int32) -> [Event] {
     var events: [Event] = []
-    let fd = descriptor.raw
     let directories = directories
     unsafe buffer.withUnsafeMutableBytes { buffer in
       let count = unsafe Glibc.read(fd, buffer.baseAddress, buffer.count)

@@ -35,7 +35,8 @@ extension Worker {
     }
     if let forNow { return retry(job, forNow, now) }
     let word = job.word(.done, now: now)
-    let span = now - (word.startedAt ?? now)
+    // The wall clock may have been set back meanwhile.
+    let span = max(0, now - (word.startedAt ?? now))
     end(job, word, to: .done) {
       self.doneCount += 1
       self.log.say(

@@ -87,8 +87,7 @@ extension Worker {
         let recovery = try spool.recover(
           name, now: Clock.wall(), boot: boot, limit: configuration.crashes
         ) { crashes in
-          var random = SystemRandomNumberGenerator()
-          return Backoff.crash.delay(failures: crashes, random: &random)
+          Backoff.crash.delay(failures: crashes, random: &self.random)
         }
         let stem = JobName.stem(name)
         switch recovery {
@@ -157,7 +156,7 @@ extension Worker {
 
   func lookForOthers() {
     do throws(Errno) {
-      for uuid in try spool.removeDeadWorkers() {
+      for uuid in try spool.removeDeadWorkers(now: Clock.wall()) {
         log.say("cleaned", "what the dead worker \(uuid) left behind")
       }
       window = try spool.otherWorkers().alive.isEmpty ? 1 : 64

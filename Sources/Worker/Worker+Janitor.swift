@@ -77,7 +77,10 @@ extension Worker {
       case .failed:
         try prune(name, .failed, configuration.retention.failed, now)
       default:
-        if name.bytes.first == UInt8(ascii: ".") { return }
+        if name.bytes.first == UInt8(ascii: ".") {
+          try spool.removeStray(name, in: spool.progress.raw, now: now)
+          return
+        }
         try tidySidecar(name, now)
       }
     } catch {

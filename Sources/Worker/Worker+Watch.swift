@@ -14,7 +14,7 @@ extension Worker {
     if options.poll != nil { return }
     let arrivals = UInt32(IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_ATTRIB)
     let departures = UInt32(IN_MOVED_FROM | IN_DELETE)
-    guard let watcher = Watcher({ [weak self] in self?.handle($0) }),
+    guard let watcher = Watcher(spool.calls, { [weak self] in self?.handle($0) }),
       watcher.add(
         spool.path + "/pending", arrivals | UInt32(IN_DELETE), as: Watched.pending.rawValue),
       watcher.add(spool.path + "/active", departures, as: Watched.active.rawValue),

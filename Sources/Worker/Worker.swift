@@ -1,6 +1,6 @@
 internal import CLinux
 internal import Configuration
-internal import Destinations
+package import Destinations
 internal import Glibc
 internal import Jobs
 package import Loop
@@ -40,7 +40,7 @@ internal import Transfer
   var bounced: [Name: (id: String, at: Int64, strikes: Int)] = [:]
   /// When a destination was last found unreachable (wall clock): what was cut then is given back.
   var wentAway: [Int32: Int64] = [:]
-  var random = SystemRandomNumberGenerator()
+  var random: Randomness
   /// 1, or 64 when other workers take from the same queue.
   var window = 1
 
@@ -100,18 +100,41 @@ internal import Transfer
   var startedAt = Clock.wall()
   var drainChecks = 0
 
-  package init(_ options: Options, _ spool: Spool, _ presence: Presence, _ log: Log) {
+  let surroundings: Surroundings
+
+  /// What a worker finds around it, so that a simulation can give it another world.
+  package struct Surroundings {
+    package var random: Randomness
+    package var host: String
+    package var boot: String
+    /// The destination of a configured name, in the place of a real one.
+    package var destination: (@OnLoop (String) -> any Destination)?
+    package init(
+      random: Randomness = Randomness { SystemRandomNumberGenerator.draw() },
+      host: String = hostName(), boot: String = bootID()
+    ) {
+      (self.random, self.host, self.boot) = (random, host, boot)
+    }
+  }
+
+  package init(
+    _ options: Options, _ spool: Spool, _ presence: Presence, _ log: Log,
+    in surroundings: Surroundings = Surroundings()
+  ) {
     (self.options, self.spool, self.presence) = (options, spool, presence)
+    self.surroundings = surroundings
+    random = surroundings.random
     let configuration = options.effective(options.configuration)
     self.configuration = configuration
     self.log = log.with(configuration.redactor)
-    resolver = Resolver(configuration, durable: spool.durability == .full, rates: rates)
+    resolver = Resolver(
+      configuration, durable: spool.durability == .full, rates: rates,
+      instead: surroundings.destination)
     sources = SourceOpener(roots: configuration.roots, calls: spool.calls)
     committer = spool.durability == .full ? Committer(spool) : nil
     limits = Limits(.init(total: configuration.concurrency))
     mostUncommitted = max(4, min(1000, Int(raisedDescriptorLimit() / 4)))
-    host = hostName()
-    boot = bootID()
+    (host, boot) = (surroundings.host, surroundings.boot)
   }
 
   /// Works until it is stopped, or with `drain` until there is nothing left; the exit code.
@@ -178,7 +201,9 @@ internal import Transfer
     }
     log = log.with(configuration.redactor)
     rates.apply(configuration)
-    resolver = Resolver(configuration, durable: spool.durability == .full, rates: rates)
+    resolver = Resolver(
+      configuration, durable: spool.durability == .full, rates: rates,
+      instead: surroundings.destination)
     sources = SourceOpener(roots: configuration.roots, calls: spool.calls)
     // A corrected password or address deserves a try at once.
     circuits.removeAll()
@@ -202,6 +227,9 @@ internal import Transfer
     limits.change(values)
     readSlots()
   }
+
+  /// It was told to stop, or has.
+  package var isEnding: Bool { isStopping || ended.isOver }
 
   /// This worker's name for people: host and UUID.
   var worker: String { "\(host)/\(spool.uuid)" }
@@ -236,6 +264,19 @@ internal import Transfer
   }
 }
 
+/// A source of random numbers that can be another one than the system's.
+package struct Randomness: RandomNumberGenerator {
+  private let draw: () -> UInt64
+  package init(_ draw: @escaping () -> UInt64) { self.draw = draw }
+  package func next() -> UInt64 { draw() }
+}
+extension SystemRandomNumberGenerator {
+  static func draw() -> UInt64 {
+    var system = SystemRandomNumberGenerator()
+    return system.next()
+  }
+}
+
 /// Gives small numbers to names of destinations.
 struct Interner {
   private var numbers: [String: Int32] = [:]
@@ -260,7 +301,7 @@ private func raisedDescriptorLimit() -> UInt64 {
   return UInt64(limit.rlim_cur)
 }
 
-private func hostName() -> String {
+package func hostName() -> String {
   var buffer = [CChar](repeating: 0, count: 256)
   unsafe gethostname(&buffer, 255)
   return Name(bytes: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }).description

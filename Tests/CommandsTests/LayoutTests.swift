@@ -148,10 +148,10 @@ internal import Testing
 
   @Test func temporariesAreToldByTheirNames() {
     let uuid = newUUID()
-    #expect(temporaryOwner(Name(".\(uuid).12")) == uuid)
-    #expect(temporaryOwner(Name(".\(uuid).probe")) == uuid)
+    #expect(Spool.temporaryOwner(Name(".\(uuid).12")) == uuid)
+    #expect(Spool.temporaryOwner(Name(".\(uuid).probe")) == uuid)
     for other in ["\(uuid).lock", ".\(uuid)", ".\(uuid.uppercased())x.1", ".x.json", ""] {
-      #expect(temporaryOwner(Name(other)) == nil, "\(other)")
+      #expect(Spool.temporaryOwner(Name(other)) == nil, "\(other)")
     }
   }
 }

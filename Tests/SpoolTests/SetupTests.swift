@@ -264,7 +264,7 @@ private let mayMount: Bool = {
       third.publish(Array("{}".utf8), suffix: ".json")
       third.publish(Array("x 1".utf8), suffix: ".prom")
       #expect(try Set(mine.otherWorkers().alive) == [other.uuid, dead.uuid])
-      #expect(try mine.removeDeadWorkers() == [])
+      #expect(try mine.removeDeadWorkers(now: 0) == [])
       #expect(try mine.report(of: dead.uuid, now: Clock.wall())?.json == Array("{}".utf8))
       withExtendedLifetime(third) {}
     }
@@ -279,8 +279,8 @@ private let mayMount: Bool = {
     var removed: [String] = []
     #expect(
       try patiently {
-        removed += try mine.removeDeadWorkers()
-        removed += try other.removeDeadWorkers()
+        removed += try mine.removeDeadWorkers(now: 0)
+        removed += try other.removeDeadWorkers(now: 0)
         return !removed.isEmpty
       })
     #expect(removed == [dead.uuid])
@@ -301,7 +301,7 @@ private let mayMount: Bool = {
       for looker in lookers {
         startThread {
           for _ in 0..<50 {
-            let found = (try? looker.removeDeadWorkers()) ?? []
+            let found = (try? looker.removeDeadWorkers(now: 0)) ?? []
             removed.with { $0 += found }
             usleep(500)
           }
@@ -325,7 +325,7 @@ private let mayMount: Bool = {
           return first
         })
       {
-        let found = (try? cleaner.removeDeadWorkers()) ?? []
+        let found = (try? cleaner.removeDeadWorkers(now: 0)) ?? []
         removed.with { $0 = found }
       }
       return nil
@@ -335,7 +335,7 @@ private let mayMount: Bool = {
     #expect(removed.with { $0 } == [spool.uuid])
     #expect(folder.exists("spool/workers/\(spool.uuid).lock"))
     #expect(try cleaner.otherWorkers().alive == [spool.uuid])
-    #expect(try cleaner.removeDeadWorkers() == [])
+    #expect(try cleaner.removeDeadWorkers(now: 0) == [])
     withExtendedLifetime(presence) {}
   }
 

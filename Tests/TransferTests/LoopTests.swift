@@ -93,7 +93,7 @@ extension Transfers {
           switch Int.random(in: 0..<4, using: &random) {
           case 0, 1:
             let at = now + Int64.random(in: -5...100, using: &random)
-            model.append((at, timers.add(at) {}))
+            model.append((at, timers.add(at, 0) {}))
           case 2:
             guard let i = model.indices.randomElement(using: &random) else { continue }
             timers.cancel(model.remove(at: i).id)
@@ -113,13 +113,13 @@ extension Transfers {
     @Test func pollTimesRoundUpSoThatNobodyIsWokenEarly() {
       var timers = Timers()
       #expect(timers.timeout(0) == Int32.max)
-      let id = timers.add(1_500_001) {}
+      let id = timers.add(1_500_001, 0) {}
       #expect(timers.timeout(0) == 2)
       #expect(timers.timeout(500_001) == 1)
       #expect(timers.timeout(1_500_000) == 1)
       #expect(timers.timeout(1_500_001) == 0)
       timers.cancel(id)
-      _ = timers.add(.max) {}
+      _ = timers.add(.max, 0) {}
       #expect(timers.timeout(-1) == Int32.max)
     }
 
