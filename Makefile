@@ -10,7 +10,7 @@ ENGINE ?= $(firstword $(notdir $(shell command -v docker || command -v podman)) 
 
 export SWIFT
 .DEFAULT_GOAL := build
-.PHONY: help deps build demo test lint docker bench clean
+.PHONY: help deps build demo test lint docker bench simulation simulate soak clean
 
 help:
 	@echo 'make build   the release binary: .build/release/upspool'
@@ -18,6 +18,8 @@ help:
 	@echo 'make test    all tests'
 	@echo 'make lint    the format check'
 	@echo 'make bench   small jobs beside a bare libcurl loop'
+	@echo 'make simulate   100,000 histories of a simulated world with faults, from seeds'
+	@echo 'make soak       the same for as long as asked: make soak SECONDS=3600'
 	@echo 'make docker  the container image upspool:latest'
 	@echo 'make deps    installs what the above need (part of build, demo, test and bench)'
 	@echo 'make clean   removes .build/'
@@ -43,6 +45,17 @@ docker:
 
 bench: build
 	@.ci/bench "$$($(SWIFT) build $(RELEASE) --show-bin-path)/upspool"
+
+simulation: deps
+	@$(SWIFT) build $(RELEASE) --product simulation
+
+simulate: simulation
+	@.ci/simulate "$$($(SWIFT) build $(RELEASE) --show-bin-path)/simulation" $(FIRST) $(COUNT)
+
+# Other histories each time.
+soak: simulation
+	@.ci/simulate "$$($(SWIFT) build $(RELEASE) --show-bin-path)/simulation" \
+	  $$(date +%s)000000 $(or $(SECONDS),3600)s
 
 clean:
 	rm -rf .build

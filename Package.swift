@@ -60,7 +60,7 @@ let package = Package(
     tests("SpoolTests", ["Spool", "Jobs", "System"]),
     tests("SchedulingTests", ["Scheduling", "System"]),
     tests("TransferTests", ["Transfer", "Loop", "System"]),
-    tests("EndToEndTests", ["Spool", "Jobs", "System", "upspool"]),
+    tests("EndToEndTests", ["Spool", "Jobs", "System", "upspool", "simulation"]),
     tests(
       "CommandsTests", ["Commands", "Spool", "Jobs", "Configuration", "System", "upspool"]),
   ]

@@ -38,6 +38,7 @@ internal import Worker
     world.usesSlots = world.chance(3)
     world.usesKeys = world.chance(3)
     world.mostJobs = 2 + world.below(8)
+    (world.attempts, world.crashes) = (1 + world.below(4), 2 + world.below(4))
     durability = world.chance(5) ? .process : .full
     mayCutPower = durability == .full && world.chance(2)
     world.disk.reusesNumbers = !mayCutPower
@@ -46,8 +47,8 @@ internal import Worker
     let slots = world.usesSlots ? #""slots": \#(World.slots), "# : ""
     let slotsOfA = world.usesSlots ? #", "slots": \#(World.slotsOfA)"# : ""
     let text = """
-      {"concurrency": \(World.concurrency), "attempts": \(World.attempts), \(slots)
-       "crashes": \(World.crashes), "destinations": {
+      {"concurrency": \(World.concurrency), "attempts": \(world.attempts), \(slots)
+       "crashes": \(world.crashes), "destinations": {
         "a": {"type": "http", "url": "http://a.example/"\(slotsOfA)},
         "b": {"type": "http", "url": "http://b.example/", "concurrency": 2}}}
       """

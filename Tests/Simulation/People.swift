@@ -139,8 +139,13 @@ internal import System
     guard (try? calls.move(name, from: fd(from), to: fd(to))) != nil else { return }
     world.count("moves by hand")
     guard let life else { return }
-    if to == .pending { life.isHopeless = false }
-    if from == .done && to == .pending && life.sending.isEmpty {
+    if to == .pending {
+      life.isHopeless = false
+      // What had come to its end begins afresh; what had not goes on counting.
+      if let word, word.isFinal { (life.troubles, life.crashes) = (0, 0) }
+    }
+    if from == .done && to == .pending && life.sending.isEmpty && world.whereabouts(life).count == 1
+    {
       life.isCalledDone = false
       if word == .done || word == .cancelled { life.acknowledged = [] }
     }
