@@ -13,16 +13,16 @@ export SWIFT
 .PHONY: help deps build demo test lint docker bench simulation simulate soak clean
 
 help:
-	@echo 'make build   the release binary: .build/release/upspool'
-	@echo 'make demo    uploads three files to a web server of its own and compares them'
-	@echo 'make test    all tests'
-	@echo 'make lint    the format check'
-	@echo 'make bench   small jobs beside a bare libcurl loop'
-	@echo 'make simulate   100,000 histories of a simulated world with faults, from seeds'
-	@echo 'make soak       the same for as long as asked: make soak SECONDS=3600'
-	@echo 'make docker  the container image upspool:latest'
-	@echo 'make deps    installs what the above need (part of build, demo, test and bench)'
-	@echo 'make clean   removes .build/'
+	@echo 'make build     the release binary: .build/release/upspool'
+	@echo 'make demo      uploads three files to a web server of its own and compares them'
+	@echo 'make test      all tests'
+	@echo 'make lint      the format check'
+	@echo 'make bench     small jobs beside a bare libcurl loop'
+	@echo 'make simulate  100,000 histories of a simulated world with faults, from seeds'
+	@echo 'make soak      the same for as long as asked: make soak SECONDS=3600'
+	@echo 'make docker    the container image upspool:latest'
+	@echo 'make deps      installs what the above need (part of build, demo, test and bench)'
+	@echo 'make clean     removes .build/'
 
 deps:
 	@.ci/deps
@@ -50,7 +50,7 @@ simulation: deps
 	@$(SWIFT) build $(RELEASE) --product simulation
 
 simulate: simulation
-	@.ci/simulate "$$($(SWIFT) build $(RELEASE) --show-bin-path)/simulation" $(FIRST) $(COUNT)
+	@.ci/simulate "$$($(SWIFT) build $(RELEASE) --show-bin-path)/simulation" $(or $(FIRST),1) $(or $(COUNT),100000)
 
 # Other histories each time.
 soak: simulation

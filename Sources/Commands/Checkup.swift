@@ -15,8 +15,6 @@ struct Checkup {
   let now: Int64
   let findings: Findings
 
-  /// A producer's temporary is no stray before this age: it may still be written.
-
   func run() throws(Errno) {
     let workers = try checkWorkers()
     try checkStrays(workers)

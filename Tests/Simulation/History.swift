@@ -91,7 +91,9 @@ internal import Worker
     let log = Log(
       .text, now: { 0 },
       write: { bytes in
-        world.say("\(number) | " + String(decoding: bytes.dropFirst(21).dropLast(), as: UTF8.self))
+        let line = String(decoding: bytes.dropFirst(21).dropLast(), as: UTF8.self)
+        world.say("\(number) | \(line)")
+        if line.contains(" in -") { world.broken("a span of less than nothing: \(line)") }
       })
     let worker = Worker(options, spool, presence, log, in: surroundings)
     running.append(process)

@@ -24,7 +24,6 @@ final class Process: Kernel, @unchecked Sendable {
     world.processDied(number)
   }
 
-  /// What happens before a call: perhaps the end of this process, somebody else's doing, or a fault.
   /// Its end in good order.
   func exit() {
     if isDead { return }
@@ -33,6 +32,7 @@ final class Process: Kernel, @unchecked Sendable {
     world.processEnded(number)
   }
 
+  /// What happens before a call: perhaps the end of this process, somebody else's doing, or a fault.
   private func enter(_ call: Call, _ inode: Inode? = nil) -> Int {
     if isPerson { return 0 }
     if isDead { return -Int(EREMOTEIO) }

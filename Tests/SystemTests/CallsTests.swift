@@ -67,6 +67,23 @@ internal import Testing
     #expect(folder.names() == ["taken"])
   }
 
+  @Test(arguments: [nil, EINVAL])
+  func `without the kernel's help the new name is durable before the old one goes`(
+    _ code: Int32?
+  ) throws {
+    folder.write("a", "a")
+    let order = Locked<[Call]>([])
+    let calls = Calls { call in
+      order.with { $0.append(call) }
+      // Some filesystems have no fsync for directories.
+      return call == .rename ? EINVAL : call == .fsync ? code : nil
+    }
+    let root = try Calls.live.openDirectory(Name(folder.path))
+    try calls.move(Name("a"), from: root.raw, to: root.raw, as: Name("b"))
+    #expect(order.with { $0 } == [.rename, .link, .fsync, .unlink])
+    #expect(folder.names() == ["b"])
+  }
+
   @Test func `EINTR is repeated, other errors are thrown`() throws {
     let left = Locked(3)
     let interrupted = Calls { _ in
