@@ -77,24 +77,42 @@ extension Spool {
   ///
   /// A sidecar is written only while NAME in a state directory is the writer's inode; a job that a
   /// person removed may be told of as long as its own sidecar is the one that is there.
-  /// False when it was not ours to write.
+  /// Where it was stopped in favour of a new job of its name, which has its word there by now, it steps
+  /// aside at once: neither word replaces the other. False when it was not ours to write.
   @discardableResult
   package func say(_ sidecar: Sidecar, of claim: Claim, durable: Bool) throws(Errno) -> Bool {
-    guard try mayWrite(claim) else { return false }
-    try publish(sidecar, as: claim.name, durable: durable)
-    return true
-  }
-
-  private func mayWrite(_ claim: Claim) throws(Errno) -> Bool {
+    let name = claim.name
     for place in [Place.active, .paused, .pending, .failed, .done] {
-      guard let there = try calls.factsIfThere(of: claim.name, in: directory(place)) else {
-        continue
+      guard let there = try calls.factsIfThere(of: name, in: directory(place)) else { continue }
+      if there.isSameFile(as: claim.facts) {
+        if place == .paused, try isTaken(name, besides: claim.id) {
+          let aside = try nameAside(for: name, of: there, id: claim.id, in: place)
+          try publish(sidecar, as: aside.name, durable: durable)
+          if !aside.isLinked {
+            try calls.move(name, from: directory(place), to: directory(place), as: aside.name)
+          }
+          return true
+        }
+        try publish(sidecar, as: name, durable: durable)
+        return true
       }
-      if there.isSameFile(as: claim.facts) { return true }
       // The name in paused/, done/ or failed/ may be an older namesake's that never had a sidecar.
       if place == .active || place == .pending { return false }
     }
-    guard let there = try self.sidecar(claim.name) else { return try !hasSidecar(claim.name) }
-    return there.id == claim.id
+    let isOurs =
+      if let there = try self.sidecar(name) { there.id == claim.id } else {
+        try !hasSidecar(name)
+      }
+    if isOurs { try publish(sidecar, as: name, durable: durable) }
+    return isOurs
+  }
+
+  /// progress/NAME is the word of another job, which waits or runs under that name.
+  private func isTaken(_ name: Name, besides id: String) throws(Errno) -> Bool {
+    guard let other = try sidecar(name)?.id, other != id else { return false }
+    for place in [Place.pending, .active] where try self.id(of: name, in: place) == other {
+      return true
+    }
+    return false
   }
 }

@@ -158,7 +158,10 @@ final class Process: Kernel, @unchecked Sendable {
     let old = target.entries[other]
     if old === inode { return replacing ? 0 : -Int(EEXIST) }
     if old != nil && !replacing && !world.isSabotaged(.overwriting) { return -Int(EEXIST) }
-    if world.disk.isFull && !isPerson && world.chance(2) { return -Int(ENOSPC) }
+    if world.disk.isFull && !isPerson && world.chance(2) {
+      world.moveFailed()
+      return -Int(ENOSPC)
+    }
     world.change([(source, name, nil), (target, other, inode)], by: self)
     world.tell(source, UInt32(IN_MOVED_FROM), name)
     world.tell(target, UInt32(IN_MOVED_TO), other)
@@ -171,7 +174,10 @@ final class Process: Kernel, @unchecked Sendable {
     guard let source = directory(from), let target = directory(to) else { return -Int(EBADF) }
     guard let inode = source.entries[name] else { return -Int(ENOENT) }
     if target.entries[other] != nil { return -Int(EEXIST) }
-    if world.disk.isFull && !isPerson { return -Int(ENOSPC) }
+    if world.disk.isFull && !isPerson {
+      world.moveFailed()
+      return -Int(ENOSPC)
+    }
     world.change([(target, other, inode)], by: self)
     world.tell(target, UInt32(IN_CREATE), other)
     return 0

@@ -274,10 +274,14 @@ final class World: @unchecked Sendable {
     }
     let code = pick(codes)
     count("\(call): \(Errno(code))")
-    // A claim that could be neither checked nor taken back stays without its lock.
-    if call == .rename { for inode in active.entries.values { inode.life?.crashes += 1 } }
+    if [.rename, .link, .fsync, .unlink].contains(call) { moveFailed() }
     say("\(call) says \(Errno(code))")
     return code
+  }
+
+  /// A claim that could be neither checked nor taken back stays without its lock, as after a crash.
+  func moveFailed() {
+    for inode in active.entries.values { inode.life?.crashes += 1 }
   }
 
   func meanwhile(_ process: Process) {

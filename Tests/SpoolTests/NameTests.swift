@@ -271,6 +271,22 @@ internal import Testing
     #expect(try yard.spool.whereabouts(claim) == .place(.paused))
   }
 
+  @Test func `a stopped job's word and that of a new job of its name leave each other alone`()
+    throws
+  {
+    try yard.put("a.json", in: .pending)
+    let claim = try claim("a.json")
+    #expect(yard.folder.move("spool/active/a.json", to: "spool/paused/a.json"))
+    let new = try yard.put("a.json", in: .pending)
+    try yard.tell("a.json", .pending, id: new.id) { $0.attempt = 3 }
+    let word = Sidecar(state: .paused, job: "a", id: claim.id, queuedAt: now, updatedAt: now)
+    #expect(try yard.spool.say(word, of: claim, durable: true))
+    #expect(yard.word("a.json")?.id == new.id && yard.word("a.json")?.attempt == 3)
+    #expect(yard.word("a~1.json")?.id == claim.id)
+    #expect(yard.folder.names("spool/paused") == ["a~1.json"])
+    #expect(yard.folder.names("spool/pending") == ["a.json"])
+  }
+
   @Test func `a state directory that is gone is an error, not a lost race`() throws {
     try yard.put("a.json", in: .pending)
     try yard.put("b.json", in: .pending, "{")
