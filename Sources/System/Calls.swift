@@ -232,11 +232,19 @@ extension Calls {
         }
         try unlink(name, in: from)
       } catch {
-        // Somebody moved or removed it after the link: then this move never was.
-        if error == .missing { try? unlink(target, in: to) }
+        // Taken back, so that no file has two names for long. Somebody moved or removed it after the
+        // link: then this move never was, either.
+        if error == .missing || isSame(name, from, target, to) { try? unlink(target, in: to) }
         throw error
       }
     }
+  }
+  private func isSame(_ name: Name, _ from: Int32, _ target: Name, _ to: Int32) -> Bool {
+    guard let one = try? facts(of: name, in: from), let other = try? facts(of: target, in: to)
+    else {
+      return false
+    }
+    return one.isSameFile(as: other)
   }
   private func link(_ name: Name, _ from: Int32, _ target: Name, _ to: Int32) throws(Errno) {
     if let kernel {

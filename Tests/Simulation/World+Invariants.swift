@@ -94,6 +94,7 @@ extension World {
     // Under another name it is what a power cut left of an older one.
     // Of two names each has its own.
     let all = whereabouts(life)
+    if all.count > 1 { life.lastWord = nil }
     guard all.count == 1, all[0].1 == name else { return }
     say("job \(life.number): \(word.state), run \(word.run), \(word.percent) percent, as \(name)")
     if let last = life.lastWord, last.id == word.id, last.run == word.run, !last.state.isFinal,

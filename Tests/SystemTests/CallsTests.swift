@@ -84,6 +84,26 @@ internal import Testing
     #expect(folder.names() == ["b"])
   }
 
+  @Test(arguments: [Call.fsync, .unlink])
+  func `a move that fails half-way without the kernel's help is taken back`(_ failing: Call) throws
+  {
+    folder.write("a", "a")
+    let left = Locked(1)
+    let calls = Calls { call in
+      if call == .rename { return EINVAL }
+      return call == failing
+        && left.with { n in
+          n -= 1
+          return n >= 0
+        } ? EIO : nil
+    }
+    let root = try Calls.live.openDirectory(Name(folder.path))
+    #expect(throws: Errno(EIO)) {
+      try calls.move(Name("a"), from: root.raw, to: root.raw, as: Name("b"))
+    }
+    #expect(folder.names() == ["a"] && folder.text("a") == "a")
+  }
+
   @Test func `EINTR is repeated, other errors are thrown`() throws {
     let left = Locked(3)
     let interrupted = Calls { _ in
