@@ -52,14 +52,19 @@ extension Spool {
     throws(Errno)
   {
     let aside = try nameAside(for: name, of: facts, id: id, in: to)
-    if try sidecar(name)?.id == id {
-      // What an interrupted try left there is this job's own and older.
-      try calls.replace(name, in: progress.raw, as: aside.name)
-    }
-    if aside.isLinked {
-      try calls.unlink(name, in: directory(from))
-    } else {
-      try calls.move(name, from: directory(from), to: directory(to), as: aside.name)
+    let hasWord = try sidecar(name)?.id == id
+    // What an interrupted try left there is this job's own and older.
+    if hasWord { try calls.replace(name, in: progress.raw, as: aside.name) }
+    do throws(Errno) {
+      if aside.isLinked {
+        try calls.unlink(name, in: directory(from))
+      } else {
+        try calls.move(name, from: directory(from), to: directory(to), as: aside.name)
+      }
+    } catch {
+      // A person may move the job before the next try: its word stays with it.
+      if hasWord { try? calls.move(aside.name, from: progress.raw, to: progress.raw, as: name) }
+      throw error
     }
   }
 

@@ -58,6 +58,7 @@ struct Client: Destination {
     do throws(SendError) {
       let receipt = try await talk(upload, life, report)
       life.acknowledged.insert(upload.index)
+      if life.isSent, let key = life.dedupe { world.doneKeys.insert(key) }
       world.uploads += 1
       world.say("the server of \(key) has job \(life.number), file \(upload.index)")
       return receipt
@@ -125,6 +126,7 @@ struct Client: Destination {
       case 2:
         // It has everything, and its answer is lost.
         life.acknowledged.insert(upload.index)
+        if life.isSent, let key = life.dedupe { world.doneKeys.insert(key) }
         throw SendError(.cut, "cut", "cut before the answer")
       default: break
       }

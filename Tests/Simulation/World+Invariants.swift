@@ -15,6 +15,10 @@ extension World {
       part.inode == nil ? part.directory.entries[part.name] : nil
     }
     disk.change(parts)
+    for part in parts
+    where part.directory === progress && part.name.bytes.first != UInt8(ascii: ".") {
+      say("\(process.number): progress/\(part.name) is \(part.inode == nil ? "gone" : "there")")
+    }
     if parts.count == 1, let life = removed.first?.life {
       say(
         "\(process.number): job \(life.number) from \(parts[0].directory.place.map { "\($0)" } ?? "?")/\(parts[0].name)"

@@ -100,4 +100,30 @@ internal import Testing
     #expect(yard.folder.names("spool/pending").sorted() == ["a.json", "a~1.json"])
     #expect(yard.word("a.json")?.id == waiting.id && yard.word("a.json")?.attempt == 3)
   }
+
+  @Test func `a job that can't step aside keeps its word`() throws {
+    let old = try yard.put("a.json", in: .active)
+    try yard.tell("a.json", .pending, id: old.id) { $0.attempt = 2 }
+    try yard.put("a.json", in: .pending)
+    let spool = try yard.open(Calls { $0 == .rename ? ENOSPC : nil })
+    #expect(throws: Errno(ENOSPC)) { try spool.recovered("a.json") }
+    let again = try failingOnce(.rename, ENOSPC, after: 1)
+    #expect(throws: Errno(ENOSPC)) { try again.recovered("a.json") }
+    #expect(yard.word("a.json")?.attempt == 2 && yard.word("a~1.json") == nil)
+    #expect(yard.folder.names("spool/active") == ["a.json"])
+    #expect(try yard.spool.recovered("a.json") == .requeued(crashes: 0))
+    #expect(yard.word("a~1.json")?.attempt == 2 && yard.word("a.json") == nil)
+  }
+
+  private func failingOnce(_ failing: Call, _ code: Int32, after count: Int) throws -> Spool {
+    let left = Locked(count)
+    return try yard.open(
+      Calls { call in
+        guard call == failing else { return nil }
+        return left.with { n in
+          n -= 1
+          return n == -1 ? code : nil
+        }
+      })
+  }
 }
