@@ -147,7 +147,9 @@ internal import System
     if from == .done && to == .pending && life.sending.isEmpty && world.whereabouts(life).count == 1
     {
       life.isCalledDone = false
-      if word == .done || word == .cancelled { life.acknowledged = [] }
+      // A worker that is still ending it takes it for one that came from active/.
+      let isHeld = world.places[to]!.entries[name]?.lock != nil
+      if !isHeld && (word == .done || word == .cancelled) { life.acknowledged = [] }
     }
     // In active/ its last word counts as if its worker had died before the last rename.
     if to == .active, let word {
